@@ -1,0 +1,37 @@
+# tolk_add_layer(NAME SOURCES ... DEPS layer... LIBS target...): one layer of core as a static library tolk_NAME.
+add_library(tolk_flags INTERFACE)
+target_compile_options(tolk_flags INTERFACE -Wall -Wextra
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<BOOL:${TOLK_WERROR}>:-Werror>)
+if(TOLK_SANITIZE)
+  target_compile_options(tolk_flags INTERFACE -fsanitize=${TOLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(tolk_flags INTERFACE -fsanitize=${TOLK_SANITIZE})
+endif()
+# A sum must not change with the compiler's mood: no contraction, no fast math anywhere.
+target_compile_options(tolk_flags INTERFACE -ffp-contract=off)
+target_compile_definitions(tolk_flags INTERFACE $<$<BOOL:${TOLK_VERIFY}>:TOLK_VERIFY=1>)
+
+function(tolk_add_layer name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS;LIBS;PUBLIC_LIBS" ${ARGN})
+  add_library(tolk_${name} STATIC ${A_SOURCES})
+  target_include_directories(tolk_${name} PUBLIC "${PROJECT_SOURCE_DIR}/core" "${PROJECT_BINARY_DIR}/core")
+  target_compile_definitions(tolk_${name} PRIVATE TOLK_BUILDING=1)
+  foreach(dep IN LISTS A_DEPS)
+    target_link_libraries(tolk_${name} PUBLIC tolk_${dep})
+  endforeach()
+  target_link_libraries(tolk_${name} PRIVATE tolk_flags ${A_LIBS} PUBLIC ${A_PUBLIC_LIBS})
+  set_property(GLOBAL APPEND PROPERTY TOLK_LAYERS tolk_${name})
+endfunction()
+
+# tolk_add_plugin(NAME SOURCES ... LIBS ...): libtolk-backend-NAME.so, exporting only its entry point.
+set(TOLK_PLUGIN_VERSION_SCRIPT "${PROJECT_SOURCE_DIR}/cmake/plugin.map")
+function(tolk_add_plugin name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(tolk_plugin_${name} MODULE ${A_SOURCES})
+  set_target_properties(tolk_plugin_${name} PROPERTIES
+    PREFIX "" OUTPUT_NAME "libtolk-backend-${name}"
+    LIBRARY_OUTPUT_DIRECTORY "${TOLK_PLUGIN_OUTPUT_DIRECTORY}")
+  target_link_libraries(tolk_plugin_${name} PRIVATE tolk_flags tolk_plugin_api ${A_LIBS})
+  target_link_options(tolk_plugin_${name} PRIVATE
+    "-Wl,--version-script=${TOLK_PLUGIN_VERSION_SCRIPT}" -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+endfunction()

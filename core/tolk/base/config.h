@@ -1,0 +1,55 @@
+// Settings. config_vars.def is the one table: a row gives the field of Config, the environment variable, its parser, the
+// line in `tolk-run --env` and the row in docs/env.md. Precedence: ScopedConfig in code, then the environment, read once
+// at first use. Code outside the engine's entry points takes what it needs as arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tolk/base/api.h"
+
+namespace tolk {
+
+struct TOLK_API Config {
+#define TOLK_INT(field, NAME, fallback, low, high, codegen, help) int64_t field = fallback;
+#define TOLK_TEXT(field, NAME, fallback, codegen, help) std::string field = fallback;
+#include "tolk/base/config_vars.def"
+#undef TOLK_INT
+#undef TOLK_TEXT
+
+  // The settings in force for this thread: the innermost ScopedConfig, else the environment's.
+  // Throws InvalidArgument that names the variable when its text is not a number or out of range.
+  static const Config& current();
+
+  // Digest of every setting whose row says that it changes generated code; part of every cache key.
+  uint64_t codegen_digest() const;
+};
+
+// Replaces this thread's settings until the end of the scope; scopes nest.
+class TOLK_API ScopedConfig {
+public:
+  explicit ScopedConfig(Config config);
+  ~ScopedConfig();
+  ScopedConfig(const ScopedConfig&) = delete;
+  ScopedConfig& operator=(const ScopedConfig&) = delete;
+
+private:
+  Config config_;
+  const Config* previous_;
+};
+
+// One row of the table with its present value, for --env and the generated page.
+struct ConfigRow {
+  std::string_view name, help;
+  std::string type, fallback, range, value;
+  bool affects_codegen;
+};
+TOLK_API std::vector<ConfigRow> config_rows();
+
+// Text of an environment variable, empty when unset; the only place that calls getenv. In a process with elevated
+// rights (AT_SECURE) every variable reads as unset.
+TOLK_API std::string environment(const char* name);
+
+} // namespace tolk
