@@ -19,7 +19,7 @@ enum class DType : uint8_t {
   Void = 24,
 };
 
-inline constexpr int kDTypeCount = 23;      // storable types; Index and Void are not
+inline constexpr int kDTypeCount = 23; // storable types; Index and Void are not
 inline constexpr DType kDefaultFloat = DType::F32;
 inline constexpr DType kDefaultInt = DType::I32;
 
@@ -28,26 +28,41 @@ struct DTypeInfo {
   uint8_t bits;     // width of one element; 64 for Index, 0 for Void
   char kind;        // b bool, i signed, u unsigned, f float, x index, v void
 };
-TOLK_API const DTypeInfo& dtype_info(DType dtype);
+namespace detail {
+inline constexpr DTypeInfo kDTypeInfo[] = {
+#define TOLK_DTYPE(NAME, text, code, bits, kind) {#text, bits, kind},
+#include <tolk/plugin/dtypes.def>
+#undef TOLK_DTYPE
+    {"index", 64, 'x'},
+    {"void", 0, 'v'},
+};
+} // namespace detail
 
-inline const char* name(DType dtype) { return dtype_info(dtype).name; }
-inline int bits(DType dtype) { return dtype_info(dtype).bits; }
-inline bool is_float(DType dtype) { return dtype_info(dtype).kind == 'f'; }
-inline bool is_bool(DType dtype) { return dtype == DType::BOOL; }
-inline bool is_signed(DType dtype) { return dtype_info(dtype).kind == 'i'; }
-inline bool is_unsigned(DType dtype) { return dtype_info(dtype).kind == 'u'; }
+// Valid for every enumerator; code that reads a dtype from outside checks the number first.
+constexpr const DTypeInfo& dtype_info(DType dtype) { return detail::kDTypeInfo[static_cast<uint8_t>(dtype)]; }
+
+constexpr const char* name(DType dtype) { return dtype_info(dtype).name; }
+constexpr int bits(DType dtype) { return dtype_info(dtype).bits; }
+constexpr bool is_float(DType dtype) { return dtype_info(dtype).kind == 'f'; }
+constexpr bool is_bool(DType dtype) { return dtype == DType::BOOL; }
+constexpr bool is_signed(DType dtype) { return dtype_info(dtype).kind == 'i'; }
+constexpr bool is_unsigned(DType dtype) { return dtype_info(dtype).kind == 'u'; }
 // Signed or unsigned integer, or Index; bool is not an integer.
-inline bool is_int(DType dtype) { char k = dtype_info(dtype).kind; return k == 'i' || k == 'u' || k == 'x'; }
+constexpr bool is_int(DType dtype) {
+  char k = dtype_info(dtype).kind;
+  return k == 'i' || k == 'u' || k == 'x';
+}
 
-// Bytes of `count` elements in memory; types narrower than 8 bits are packed. Throws InvalidArgument for Index and Void
-// and on overflow.
+// Bytes of `count` elements in memory; types narrower than 8 bits are packed. Throws InvalidArgument for
+// Index and Void and on overflow.
 TOLK_API uint64_t storage_bytes(DType dtype, uint64_t count);
 
 // Reads a short name (f32), a numpy name (float32) or an ONNX name (FLOAT), any case; nothing when unknown.
 TOLK_API std::optional<DType> parse_dtype(std::string_view text);
 
-// The least type that both convert to without losing range, as the lattice in docs/uop.md draws it; integers of 64 bits
-// with different signs meet at the default float.
+// The least type that both convert to without losing range, as the lattice in docs/uop.md draws it; integers
+// of 64 bits with different signs meet at the default float. Index and Void promote only with themselves,
+// else InvalidArgument.
 TOLK_API DType promote(DType a, DType b);
 // The float type in which a float function of `dtype` is computed: itself, or promote(dtype, default float).
 TOLK_API DType least_float(DType dtype);
