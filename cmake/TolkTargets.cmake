@@ -13,6 +13,12 @@ target_compile_definitions(tolk_flags INTERFACE $<$<BOOL:${TOLK_VERIFY}>:TOLK_VE
 
 function(tolk_add_layer name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS;LIBS;PUBLIC_LIBS" ${ARGN})
+  foreach(source IN LISTS A_SOURCES)
+    if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+      message(WARNING "layer ${name}: ${source} is listed but does not exist")
+      list(REMOVE_ITEM A_SOURCES "${source}")
+    endif()
+  endforeach()
   add_library(tolk_${name} STATIC ${A_SOURCES})
   target_include_directories(tolk_${name} PUBLIC "${PROJECT_SOURCE_DIR}/core" "${PROJECT_BINARY_DIR}/core")
   target_compile_definitions(tolk_${name} PRIVATE TOLK_BUILDING=1)

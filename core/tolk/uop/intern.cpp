@@ -1,0 +1,248 @@
+#include "tolk/uop/intern_internal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "tolk/base/error.h"
+
+namespace tolk {
+namespace {
+
+constexpr int kShards = 64;
+
+struct Shard {
+  std::mutex mutex;
+  NodeTable table{256};
+};
+
+// Leaked on purpose: handles in static objects may be dropped after every destructor of this file ran.
+Shard* shards() {
+  static Shard* all = new Shard[kShards];
+  return all;
+}
+Shard& shard_of(uint64_t hash) { return shards()[hash >> 58]; }
+
+std::atomic<uint64_t> next_global_id{0};
+thread_local Arena* arena_now = nullptr;
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  unsigned __int128 m = (unsigned __int128)(h ^ v) * 0x9E3779B97F4A7C15ull;
+  return uint64_t(m) ^ uint64_t(m >> 64) ^ (h << 7);
+}
+
+uint64_t key_hash(Op op, DType dtype, int lanes, std::span<const UOp> src, const Arg& arg) {
+  uint64_t h = mix(0x243F6A8885A308D3ull, uint64_t(op) | uint64_t(dtype) << 8 | uint64_t(lanes) << 16 | uint64_t(src.size()) << 32);
+  h = mix(h, arg.hash());
+  for (const UOp& s : src) h = mix(h, s.hash());
+  return mix(h, h >> 32);
+}
+
+// Small constants are everywhere; counting them would make every thread write the same line.
+bool is_shared_constant(const NodeKey& key) {
+  return key.op == Op::CONST && !key.arg.data && (key.arg.word + 64 < 1024 || is_float(key.dtype) == false);
+}
+
+} // namespace
+
+UOpAttachment::~UOpAttachment() = default;
+
+bool NodeTable::equal(const UOpNode& node, const NodeKey& key) {
+  if (node.hash != key.hash || node.op != key.op || node.dtype != key.dtype || node.lanes != key.lanes ||
+      node.nsrc != key.src.size() || !(node.arg == key.arg))
+    return false;
+  return std::equal(key.src.begin(), key.src.end(), node.sources(),
+                    [](const UOp& a, const UOpNode* b) { return a.node() == b; });
+}
+
+void NodeTable::insert(UOpNode* node) {
+  if (++size_ > buckets_.size()) {
+    std::vector<UOpNode*> bigger(buckets_.size() * 2, nullptr);
+    for (UOpNode* head : buckets_)
+      while (head) {
+        UOpNode* rest = head->chain;
+        UOpNode*& slot = bigger[head->hash & (bigger.size() - 1)];
+        head->chain = slot, slot = head, head = rest;
+      }
+    buckets_ = std::move(bigger);
+  }
+  UOpNode*& slot = buckets_[node->hash & (buckets_.size() - 1)];
+  node->chain = slot, slot = node;
+}
+
+void NodeTable::erase(UOpNode* node) {
+  UOpNode** at = &buckets_[node->hash & (buckets_.size() - 1)];
+  while (*at != node) at = &(*at)->chain;
+  *at = node->chain;
+  --size_;
+}
+
+void* Arena::Impl::allocate(size_t bytes) {
+  if (bytes > left) {
+    size_t size = std::max<size_t>(bytes, 64 * 1024);
+    blocks.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    next = blocks.back().get(), left = size;
+  }
+  void* memory = next;
+  next += bytes, left -= bytes;
+  return memory;
+}
+
+UOpNode* construct_node(void* memory, const NodeKey& key, uint64_t id, uint32_t refs) {
+  UOpNode* node = new (memory) UOpNode;
+  node->refs.store(refs, std::memory_order_relaxed);
+  node->op = key.op, node->dtype = key.dtype, node->lanes = key.lanes, node->nsrc = uint32_t(key.src.size());
+  node->id = id, node->hash = key.hash, node->arg = key.arg;
+  node->shape.store(nullptr, std::memory_order_relaxed);
+  node->attachment.store(nullptr, std::memory_order_relaxed);
+  node->chain = nullptr;
+  node->src_ops = {};
+  uint16_t flags = 0;
+  auto** sources = reinterpret_cast<const UOpNode**>(node + 1);
+  for (size_t i = 0; i < key.src.size(); ++i) {
+    const UOpNode* s = key.src[i].node();
+    sources[i] = UOp(key.src[i]).node();
+    if (!(s->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal)) s->refs.fetch_add(1, std::memory_order_relaxed);
+    node->src_ops.add(s->op);
+    flags |= s->flags;
+  }
+  switch (key.op) {
+  case Op::RANGE:
+  case Op::SPECIAL: flags |= kHasRange; break;
+  case Op::LOAD: flags |= kHasLoad; break;
+  case Op::VAR: flags |= kHasVar; break;
+  case Op::REDUCE: flags |= kHasReduce; break;
+  default: break;
+  }
+  node->flags = flags;
+  std::tie(node->vmin, node->vmax) = compute_bounds(key.op, key.dtype, key.src, key.arg);
+  return node;
+}
+
+UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
+  const OpInfo& info = op_info(op);
+  if (int(src.size()) < info.least || (info.most >= 0 && int(src.size()) > info.most))
+    throw InternalError(std::string(info.name) + " takes " + std::to_string(info.least) + " to " +
+                        (info.most < 0 ? "any number of" : std::to_string(info.most)) + " sources, got " +
+                        std::to_string(src.size()));
+  NodeKey key{op, dtype, uint16_t(lanes), src, arg, key_hash(op, dtype, lanes, src, arg)};
+  if (Arena* arena = arena_now) {
+    Arena::Impl& impl = arena->impl();
+    if (UOpNode* found = impl.table.find(key, [](UOpNode*) { return true; })) return UOp::adopt(found);
+#ifdef TOLK_VERIFY
+    for (const UOp& s : src) TOLK_CHECK(s.in_arena(), "a global node became a source of an arena node; import the whole graph");
+#endif
+    UOpNode* node = construct_node(impl.allocate(node_bytes(src.size())), key, impl.nodes.size(), UOpNode::kImmortal);
+    impl.nodes.push_back(node);
+    impl.table.insert(node);
+    return UOp::adopt(node);
+  }
+#ifdef TOLK_VERIFY
+  for (const UOp& s : src) TOLK_CHECK(!s.in_arena(), "an arena node became a source of a global node; export the whole graph");
+#endif
+  Shard& shard = shard_of(key.hash);
+  std::lock_guard lock(shard.mutex);
+  // A node whose count is zero is being freed by another thread and must not be revived.
+  UOpNode* found = shard.table.find(key, [](UOpNode* n) {
+    uint32_t refs = n->refs.load(std::memory_order_relaxed);
+    if (refs & UOpNode::kImmortal) return true;
+    while (refs != 0)
+      if (n->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_relaxed)) return true;
+    return false;
+  });
+  if (found) return UOp::adopt(found);
+  // The bit above the immortal one marks a shared constant: immortal, but still of the global table.
+  uint32_t refs = is_shared_constant(key) ? UOpNode::kImmortal | 1 : 1;
+  UOpNode* node = construct_node(::operator new(node_bytes(src.size())), key,
+                                 next_global_id.fetch_add(1, std::memory_order_relaxed), refs);
+  shard.table.insert(node);
+  return UOp::adopt(node);
+}
+
+UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg, int lanes) {
+  return make(op, dtype, std::span<const UOp>(src.begin(), src.size()), std::move(arg), lanes);
+}
+
+UOp with_sources(const UOp& u, std::span<const UOp> src) { return make(u.op(), u.dtype(), src, u.arg(), u.lanes()); }
+
+bool UOp::in_arena() const { return node_->refs.load(std::memory_order_relaxed) == UOpNode::kImmortal; }
+
+void UOp::release_counted() {
+  if (node_->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Graphs are tens of thousands deep: a worklist, not recursion. An attachment may drop further handles.
+  static thread_local std::vector<const UOpNode*>* pending = nullptr;
+  if (pending) {
+    pending->push_back(node_);
+    return;
+  }
+  std::vector<const UOpNode*> work{node_};
+  pending = &work;
+  while (!work.empty()) {
+    auto* node = const_cast<UOpNode*>(work.back());
+    work.pop_back();
+    {
+      Shard& shard = shard_of(node->hash);
+      std::lock_guard lock(shard.mutex);
+      shard.table.erase(node);
+    }
+    delete node->attachment.load(std::memory_order_acquire);
+    destroy_shape(node->shape.load(std::memory_order_acquire));
+    for (uint32_t i = 0; i < node->nsrc; ++i) {
+      const UOpNode* s = node->sources()[i];
+      if (s->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal) continue;
+      if (s->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) work.push_back(s);
+    }
+    node->~UOpNode();
+    ::operator delete(node);
+  }
+  pending = nullptr;
+}
+
+bool UOp::set_attachment(std::unique_ptr<UOpAttachment> attachment) const {
+  TOLK_CHECK(!in_arena(), "arena nodes carry no attachments");
+  UOpAttachment* expected = nullptr;
+  if (!node_->attachment.compare_exchange_strong(expected, attachment.get(), std::memory_order_acq_rel)) return false;
+  (void)attachment.release();
+  return true;
+}
+
+size_t global_node_count() {
+  size_t count = 0;
+  for (int i = 0; i < kShards; ++i) {
+    std::lock_guard lock(shards()[i].mutex);
+    count += shards()[i].table.size();
+  }
+  return count;
+}
+
+Arena::Arena() : impl_(std::make_unique<Impl>()) {}
+Arena::~Arena() {
+  for (UOpNode* node : impl_->nodes) destroy_shape(node->shape.load(std::memory_order_relaxed));
+}
+size_t Arena::size() const { return impl_->nodes.size(); }
+
+ArenaScope::ArenaScope(Arena* arena) : previous_(arena_now) { arena_now = arena; }
+ArenaScope::~ArenaScope() { arena_now = previous_; }
+Arena* current_arena() { return arena_now; }
+
+Arg::Arg(std::vector<int64_t> ints, std::vector<std::string> texts) {
+  uint64_t h = mix(0x13198A2E03707344ull, ints.size());
+  for (int64_t v : ints) h = mix(h, uint64_t(v));
+  for (const std::string& t : texts) {
+    h = mix(h, t.size());
+    for (char c : t) h = mix(h, uint64_t(uint8_t(c)));
+  }
+  static std::mutex mutex;
+  static auto* table = new std::unordered_multimap<uint64_t, const ArgData*>;
+  std::lock_guard lock(mutex);
+  auto [begin, end] = table->equal_range(h);
+  for (auto it = begin; it != end; ++it)
+    if (it->second->ints == ints && it->second->texts == texts) {
+      data = it->second;
+      return;
+    }
+  data = new ArgData{std::move(ints), std::move(texts), h};
+  table->emplace(h, data);
+}
+
+} // namespace tolk
