@@ -59,9 +59,9 @@ typedef struct tolk_host {
   tolk_status (*cache_put)(void* ctx, tolk_bytes key, tolk_bytes value);
 
   /* An option of the user, or NULL. `key` is the option's name alone, any case ("threads"); the value comes
-   * from --plugin-option NAME.key=value, else the variable TOLK_<NAME>_<KEY>, else the sidecar file. NAME is
-   * tolk_plugin.name, which the host knows once the entry returned; before that, from the stamp or the file's
-   * name. Lives until shutdown. */
+   * from --plugin-option NAME.key=value, else from the variable TOLK_<NAME>_<KEY>. NAME is tolk_plugin.name,
+   * which the host knows once the entry returned; before that it takes the stamp's, else the file's. The text
+   * lives until shutdown. */
   const char* (*config_get)(void* ctx, const char* key);
 
   uint64_t (*clock_ns)(void* ctx); /* monotonic; the clock of every host timing */

@@ -11,21 +11,20 @@
  * missing entries are NULL.
  *
  * RULES OF THE INTERFACE
- *  - Sizes are bytes (`size`, `..._bytes`), times are nanoseconds (`..._ns`), numbers of things are
- * `..._count`.
- *  - Text is UTF-8, NUL-terminated and not NULL unless a line says "or NULL". Byte order is the host
- * machine's; 64 bits only.
+ *  - Sizes are bytes (`size`, `..._bytes`), times nanoseconds (`..._ns`), numbers of things `..._count`.
+ *  - Text is UTF-8, NUL-terminated and not NULL unless a line says "or NULL".
+ *  - Byte order is the host machine's; 64 bits only.
  *  - A struct that starts with `struct_size` may grow at its end: whoever allocates it writes sizeof of the
- * version it was compiled against, and the reader treats what lies beyond as zero. Zero always means the old
- * behaviour. Structs without that field (tolk_bytes, tolk_ref, tolk_param, tolk_ir_op, tolk_patch) never
- * change within a major.
+ *    version it was compiled against, and the reader treats what lies beyond as zero. Zero always means the
+ *    old behaviour. Structs without that field (tolk_bytes, tolk_ref, tolk_param, tolk_ir_op, tolk_patch)
+ *    never change within a major.
  *  - An array of growing structs is strided by the struct_size of its first element.
  *  - `reserved` fields are zero. Unknown flag bits are ignored, unless a line says otherwise.
  *  - A pointer passed in a call is not kept after it returns, unless a line says "kept".
  *
- * LIFETIMES. Parent outlives child: plugin > device > buffer, stream, event, program, graph; program >
- * kernel. The host destroys an object only when every submitted use of it has completed; destroy functions
- * cannot fail and work on a lost device as well.
+ * LIFETIMES. Parent outlives child: plugin outlives device, which outlives its buffers, streams, events,
+ * programs and graphs; a program outlives its kernels. The host destroys an object only when every submitted
+ * use of it has completed; destroy functions cannot fail and work on a lost device as well.
  *
  * THREADS. Plugin and compiler functions, and those on different objects of one device, are called from any
  * thread, concurrently. Calls that take the same stream, or the same graph, come from one thread at a time; a
