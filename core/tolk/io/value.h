@@ -1,0 +1,39 @@
+// A model's input or output: a tensor, a sequence of values, or an optional that may hold nothing.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tolk/io/host_tensor.h"
+
+namespace tolk::io {
+
+enum class ValueKind : uint8_t { Tensor, Sequence, Optional };
+
+struct Value {
+  ValueKind kind = ValueKind::Tensor;
+  HostTensor tensor;        // kind Tensor
+  std::vector<Value> items; // kind Sequence: the elements; kind Optional: the one value, or none
+
+  Value() = default;
+  Value(HostTensor t) : tensor(std::move(t)) {} // NOLINT: a tensor is a value
+  static Value sequence(std::vector<Value> elements) {
+    return Value(ValueKind::Sequence, std::move(elements));
+  }
+  static Value nothing() { return Value(ValueKind::Optional, {}); }
+  static Value some(Value value) { return Value(ValueKind::Optional, std::vector<Value>{std::move(value)}); }
+
+private:
+  Value(ValueKind k, std::vector<Value> list) : kind(k), items(std::move(list)) {}
+};
+
+struct NamedValue {
+  std::string name;
+  Value value;
+};
+
+// "f32[2,3]", "sequence of 3", "nothing", "optional f32[2]".
+TOLK_API std::string type_text(const Value& value);
+
+} // namespace tolk::io
