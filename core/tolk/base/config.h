@@ -1,6 +1,7 @@
-// Settings. config_vars.def is the one table: a row gives the field of Config, the environment variable, its parser, the
-// line in `tolk-run --env` and the row in docs/env.md. Precedence: ScopedConfig in code, then the environment, read once
-// at first use. Code outside the engine's entry points takes what it needs as arguments.
+// Settings. config_vars.def is the one table: a row gives the field of Config, the environment variable, its
+// parser, the line in `tolk-run --env` and the row in docs/env.md. Precedence: ScopedConfig in code, then the
+// environment, read once at first use. Code outside the engine's entry points takes what it needs as
+// arguments.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,9 @@ struct TOLK_API Config {
   // The settings in force for this thread: the innermost ScopedConfig, else the environment's.
   // Throws InvalidArgument that names the variable when its text is not a number or out of range.
   static const Config& current();
+
+  // Reads the environment anew. current() does so once, at its first call in the process.
+  static Config from_environment();
 
   // Digest of every setting whose row says that it changes generated code; part of every cache key.
   uint64_t codegen_digest() const;
@@ -48,8 +52,14 @@ struct ConfigRow {
 };
 TOLK_API std::vector<ConfigRow> config_rows();
 
-// Text of an environment variable, empty when unset; the only place that calls getenv. In a process with elevated
-// rights (AT_SECURE) every variable reads as unset.
+// Names of variables in the environment that begin with TOLK_ and mean nothing: neither a row of the table
+// nor of the form TOLK_<plugin>_* for one of `plugins` (any case). Each with "; did you mean X?" when a row
+// is near. Variables of the tests (TOLK_TEST_*, TOLK_SHARED_DIR, TOLK_UPDATE_GOLDEN) are known. Callers print
+// them as warnings once plugins are found.
+TOLK_API std::vector<std::string> unknown_variables(const std::vector<std::string>& plugins);
+
+// Text of an environment variable, empty when unset; the only place that calls getenv. In a process with
+// elevated rights (AT_SECURE) every variable reads as unset.
 TOLK_API std::string environment(const char* name);
 
 } // namespace tolk

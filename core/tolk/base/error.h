@@ -1,5 +1,6 @@
-// The exception family. A message says what was expected, what was found and which input or setting would change it;
-// it does not start with a function name. Throw at the place that knows most; add context at a border with `rethrow_with`.
+// The exception family. A message says what was expected, what was found and which input or setting would
+// change it; it does not start with a function name. Throw at the place that knows most; add context at a
+// border with `rethrow_with`.
 #pragma once
 
 #include <stdexcept>
@@ -17,24 +18,64 @@ public:
 };
 
 // One leaf per kind of fault. The caller's mistake: shape, dtype, axis, value.
-class TOLK_API InvalidArgument : public Error { public: using Error::Error; ~InvalidArgument() override; };
+class TOLK_API InvalidArgument : public Error {
+public:
+  using Error::Error;
+  ~InvalidArgument() override;
+};
 // Capture and replay.
-class TOLK_API JitError : public Error { public: using Error::Error; ~JitError() override; };
+class TOLK_API JitError : public Error {
+public:
+  using Error::Error;
+  ~JitError() override;
+};
 // A device that is unknown, cannot be opened, or failed.
-class TOLK_API DeviceError : public Error { public: using Error::Error; ~DeviceError() override; };
+class TOLK_API DeviceError : public Error {
+public:
+  using Error::Error;
+  ~DeviceError() override;
+};
 // An allocation failed after the caches were given back.
-class TOLK_API OutOfMemory : public Error { public: using Error::Error; ~OutOfMemory() override; };
+class TOLK_API OutOfMemory : public Error {
+public:
+  using Error::Error;
+  ~OutOfMemory() override;
+};
 // A kernel that a backend's compiler rejected; the message holds the kernel name and the log.
-class TOLK_API CompileError : public Error { public: using Error::Error; ~CompileError() override; };
+class TOLK_API CompileError : public Error {
+public:
+  using Error::Error;
+  ~CompileError() override;
+};
 // A backend refused to build a graph.
-class TOLK_API GraphError : public Error { public: using Error::Error; ~GraphError() override; };
+class TOLK_API GraphError : public Error {
+public:
+  using Error::Error;
+  ~GraphError() override;
+};
 // Damaged or incompatible serialized data.
-class TOLK_API FormatError : public Error { public: using Error::Error; ~FormatError() override; };
+class TOLK_API FormatError : public Error {
+public:
+  using Error::Error;
+  ~FormatError() override;
+};
 // A plugin that could not be loaded or broke the interface.
-class TOLK_API PluginError : public Error { public: using Error::Error; ~PluginError() override; };
+class TOLK_API PluginError : public Error {
+public:
+  using Error::Error;
+  ~PluginError() override;
+};
 // A model that cannot be imported: file, node and reason.
-class TOLK_API ImportError : public Error { public: using Error::Error; ~ImportError() override; };
+class TOLK_API ImportError : public Error {
+public:
+  using Error::Error;
+  ~ImportError() override;
+};
 // A broken invariant of tolk itself.
-class TOLK_API InternalError : public Error { public: using Error::Error; ~InternalError() override; };
+class TOLK_API InternalError : public Error {
+public:
+  using Error::Error;
+  ~InternalError() override;
+};
 
 } // namespace tolk

@@ -1,6 +1,6 @@
-// All output of the library goes through here, to standard error. Warnings and errors are always on; the rest is
-// cumulative with DEBUG: 1 devices and plugin choices, 2 a line per kernel, 3 opts and planner, 4 source, 5 kernel IR,
-// 6 graphs after each pass, 7 every rewrite.
+// All output of the library goes through here, to standard error. Warnings and errors are always on; the rest
+// is cumulative with DEBUG: 1 devices and plugin choices, 2 a line per kernel, 3 opts and planner, 4 source,
+// 5 kernel IR, 6 graphs after each pass, 7 every rewrite.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,48 @@
+// Numbers for people, and tables of text. Plain ASCII, no locale.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tolk/base/api.h"
+
+namespace tolk {
+
+// Decimal units: "512 B", "1.50 kB", "97.5 MB", "1.20 GB".
+TOLK_API std::string human_bytes(uint64_t bytes);
+// "850 ns", "12.3 us", "4.56 ms", "1.20 s", "2 min 5 s". Negative and NaN read "-".
+TOLK_API std::string human_seconds(double seconds);
+// "950", "1.20 k", "4.50 M", "3.10 G", "2.00 T": counts of operations and rates.
+TOLK_API std::string human_count(double count);
+
+TOLK_API std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+// The entry of `known` nearest to `word` by edit distance, for "did you mean"; empty when nothing is near.
+TOLK_API std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
+
+// Rows of cells, printed with columns as wide as their widest cell and two spaces between them.
+class TOLK_API TextTable {
+public:
+  enum class Align { Left, Right };
+
+  // A heading per column; rows shorter than this are filled with empty cells, longer ones throw
+  // InvalidArgument.
+  explicit TextTable(std::vector<std::string> headings);
+  void align(size_t column, Align align);
+  void add_row(std::vector<std::string> cells);
+  size_t rows() const { return rows_.size(); }
+
+  // Heading, rows; each line ends with a newline and has no trailing spaces.
+  std::string text() const;
+  // The same as a Markdown table; "|" in cells is escaped.
+  std::string markdown() const;
+
+private:
+  std::vector<std::string> headings_;
+  std::vector<Align> align_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+} // namespace tolk
