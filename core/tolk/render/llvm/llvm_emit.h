@@ -1,0 +1,78 @@
+// The writer of instruction lines: one function per instruction shape, each appends a line to `text` and
+// returns the new register. Internal to the renderer.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tolk/render/llvm/llvm_types.h"
+
+namespace tolk::llvm_text {
+
+class Emitter {
+public:
+  std::string text;
+
+  // Appends texts, numbers, types and operands in turn: out("  br i1 ", gate, ", label %", name).
+  template <class... Parts> void out(const Parts&... parts) { (put(parts), ...); }
+  Value new_register(Type type) { return {Value::Form::Register, type, next_register_++, 0}; }
+  // Starts a line "  %r7 = " for a new register.
+  Value define(Type type);
+  // A constant with its own bits in each lane.
+  Value list(Type type, std::span<const uint64_t> lanes);
+  uint64_t list_lane(const Value& list, uint64_t lane) const { return lists_[list.number + lane]; }
+
+  // Both operands have one type.
+  Value binary(std::string_view op, Value a, Value b);
+  Value binary(std::string_view op, Value a, uint64_t b) { return binary(op, a, constant(a.type, b)); }
+  Value fneg(Value a);
+  // The result is i1 with the operands' lanes.
+  Value icmp(std::string_view predicate, Value a, Value b);
+  Value icmp(std::string_view predicate, Value a, uint64_t b) {
+    return icmp(predicate, a, constant(a.type, b));
+  }
+  Value fcmp(std::string_view predicate, Value a, Value b);
+  Value fcmp(std::string_view predicate, Value a, double b) {
+    return fcmp(predicate, a, float_constant(a.type, b));
+  }
+  // `condition` is i1, scalar or with the operands' lanes.
+  Value select(Value condition, Value a, Value b);
+  Value select(Value condition, uint64_t a, Value b) { return select(condition, constant(b.type, a), b); }
+  // trunc, zext, sext, fptrunc, fpext, bitcast, sitofp and so on, to the element kind `to`.
+  Value convert(std::string_view op, Value a, Kind to);
+  // Same as convert, except that equal kinds stay as they are; integers only.
+  Value resize(Value a, Kind to, bool sign);
+  // Value with the same bits; constants are retyped.
+  Value bitcast(Value a, Kind to);
+  // @llvm.NAME.SUFFIX of the operands' type.
+  Value intrinsic(std::string_view name, std::initializer_list<Value> operands);
+
+  Value extract(Value vector, uint64_t lane);
+  Value insert(Value vector, Value scalar, uint64_t lane);
+  Value splat(Value scalar, int lanes);
+  // Lanes of a and b, which have one type; `mask` counts through a and then b.
+  Value shuffle(Value a, Value b, std::span<const uint32_t> mask);
+  // A vector without contents.
+  Value poison(Type type);
+
+  // "float %r3" and "%r3".
+  void typed(const Value& value);
+  void operand(const Value& value);
+
+private:
+  void put(std::string_view part) { text += part; }
+  void put(const char* part) { text += part; }
+  void put(char part) { text += part; }
+  void put(uint32_t part) { append_number(text, part); }
+  void put(uint64_t part) { append_number(text, part); }
+  void put(Type part) { append_type(text, part); }
+  void put(const Value& part) { operand(part); }
+
+  uint32_t next_register_ = 0;
+  std::vector<uint64_t> lists_;
+};
+
+} // namespace tolk::llvm_text

@@ -1,0 +1,27 @@
+// Conversions between dtypes, rendered inline so that no library is called. Each rounds once, to nearest
+// even, and works lane by lane without branches. The rules are those of CAST in kernel_ir_ops.def. Internal
+// to the renderer.
+#pragma once
+
+#include "tolk/render/llvm/llvm_emit.h"
+
+namespace tolk::llvm_text {
+
+// f16, bf16 and the f8 kinds: registers hold them as integers, arithmetic goes through f32.
+bool is_small_float(DType dtype);
+
+// Exact.
+Value to_f32(Emitter& e, DType from, Value value);
+// Rounds once.
+Value from_f32(Emitter& e, DType to, Value value);
+// f64 to f32 such that a later rounding to at most 22 bits is the rounding of the f64: an inexact result gets
+// an odd last bit.
+Value f64_to_odd_f32(Emitter& e, Value value);
+
+// CAST of a value of dtype `from` in register form.
+Value cast(Emitter& e, DType from, DType to, Value value);
+
+// a * b + c of small floats in register form, rounded once.
+Value small_float_mulacc(Emitter& e, DType dtype, Value a, Value b, Value c);
+
+} // namespace tolk::llvm_text

@@ -1,0 +1,143 @@
+// The state of one rendering: what is known about each operation before the walk, and the walk's own state.
+// The member functions are spread over llvm_ir.cpp (analysis, the walk, the frame around the body),
+// llvm_control.cpp (loops, branches, register storage), llvm_memory.cpp and llvm_alu.cpp. Internal to the
+// renderer.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tolk/kernel/kernel_ir.h"
+#include "tolk/render/llvm/llvm_emit.h"
+#include "tolk/render/renderer.h"
+
+namespace tolk::llvm_text {
+
+// An i32 index that never wraps may as well be computed in 64 bits, where it needs no sign extension at each
+// address. So an operation has up to two forms, and each is made only when somebody asks for it.
+struct Need {
+  bool narrow = false; // in its own dtype
+  bool wide = false;   // as i64; only scalars of dtype i32
+};
+
+// A basic block by the number of the operation that made it; the letter tells its role.
+struct Label {
+  char role = 'B';
+  uint32_t op = 0;
+};
+
+// A RANGE or IF that is open.
+struct OpenBlock {
+  uint32_t op = 0;
+  Label before;            // the block that branched here
+  bool guarded = false;    // RANGE: may run no iteration at all. IF: always
+  bool unrolled = false;   // RANGE of one iteration: no block was made
+  size_t phi_position = 0; // in the text, where the header's phis belong
+  Value index, extent;
+  std::vector<Value> entry_values; // of the slots in `stored`, when the block was entered
+  std::vector<Value> phis;         // RANGE: their values at the head of each iteration
+};
+
+class KernelWriter {
+public:
+  KernelWriter(const KernelIR& kernel, const RenderOptions& options);
+  std::string run();
+
+private:
+  const tolk_ir_op& op(uint32_t k) const { return kernel_.ops[k]; }
+  DType dtype(uint32_t k) const { return static_cast<DType>(kernel_.ops[k].dtype); }
+  std::span<const uint32_t> sources(uint32_t k) const { return kernel_.sources_of(kernel_.ops[k]); }
+  uint64_t attr(uint32_t k, int index = 0) const { return kernel_.attr(kernel_.ops[k], index); }
+  bool is_opcode(uint32_t k, uint16_t opcode) const { return kernel_.ops[k].opcode == opcode; }
+  // The raw bits of a CONST, sign-extended for signed dtypes.
+  int64_t constant_value(uint32_t k) const;
+
+  // analysis (llvm_ir.cpp)
+  void find_slots();
+  void find_stored_slots();
+  void find_needs();
+  void find_signs();
+  bool widens(uint32_t k) const;
+
+  // the walk (llvm_ir.cpp)
+  void emit(uint32_t k);
+  void emit_param(uint32_t k);
+  void emit_special(uint32_t k);
+  Value narrow(uint32_t k);
+  Value wide(uint32_t k);
+  void set_index(uint32_t k, Value i64);
+  std::string frame();
+
+  // llvm_control.cpp
+  void begin_block(Label label);
+  void put_label(std::string& text, Label label);
+  void open_range(uint32_t k);
+  void close_range(uint32_t k);
+  void open_if(uint32_t k);
+  void close_if(uint32_t k);
+  bool runs_at_least_once(uint32_t extent) const;
+  Value slot_value(uint32_t slot) const;
+
+  // llvm_memory.cpp
+  void define_local(uint32_t k);
+  void define_register(uint32_t k);
+  void load(uint32_t k);
+  void store(uint32_t k);
+  Value load_lanes(uint32_t k, Value gate, Value alt);
+  Value load_masked(uint32_t k, Value gate, Value alt);
+  void store_lanes(uint32_t k, Value value, Value gate);
+  void store_masked(uint32_t k, Value value, Value gate);
+  void store_gated(uint32_t storage, Value index, Value value, Value gate);
+  Value address(uint32_t storage, Value index, Type element, bool inbounds);
+  Value lane_index(uint32_t index, uint32_t lane);
+  Value load_at(uint32_t storage, Value pointer, Type type);
+  Value load_at_if(uint32_t storage, Value pointer, Type type, Value gate);
+  void store_at(uint32_t storage, Value pointer, Value value);
+  Value to_memory(Value value);
+  Value from_memory(Value value, DType type);
+  void end_access(uint32_t storage);
+
+  // llvm_alu.cpp
+  Value alu(uint32_t k);
+  Value alu_wide(uint32_t k);
+  Value build(uint32_t k);
+  Value arithmetic(uint32_t k, uint16_t opcode, DType type, Value a, Value b);
+  Value maximum(Value a, Value b);
+  Value divide(uint32_t k, Value a, Value b);
+  Value shift(uint32_t k, Value a, Value b);
+  Value compare(uint16_t opcode, DType type, Value a, Value b);
+
+  const KernelIR& kernel_;
+  Emitter e_;         // the body
+  std::string entry_; // lines of the entry block
+  bool may_alias_;
+
+  // by operation
+  std::vector<Need> need_;
+  std::vector<bool> non_negative_; // integers whose value is never below zero
+  std::vector<Value> narrow_, wide_;
+  std::vector<uint32_t> storage_number_; // buffers and locals: number of its alias scope
+
+  // register storage that lives in values: a slot is one element of a DEFINE_REG
+  static constexpr uint32_t kNoSlot = 0xffffffff;
+  std::vector<uint32_t> first_slot_; // by operation; kNoSlot when it stays memory
+  std::vector<uint32_t> slot_owner_;
+  std::vector<Value> slots_;                  // by slot: the present value
+  std::vector<std::vector<uint32_t>> stored_; // by RANGE or IF: slots stored inside, defined outside
+
+  std::vector<OpenBlock> open_;
+  Label block_{'B', 0};
+  std::vector<uint32_t> loops_; // RANGEs with metadata, in the order of closing
+  uint32_t storage_count_ = 0;
+  uint32_t branch_count_ = 0; // of gated stores
+  uint32_t dummy_bytes_ = 0;  // size of the constant that gated loads read instead of their address
+  bool has_tiles_ = false;
+  Value tile_;
+};
+
+// Numbers of metadata nodes: three fixed ones, three for each storage, then one for each loop.
+inline constexpr uint32_t kDomainNode = 0, kNoUnrollNode = 1, kNoVectorizeNode = 2, kFirstStorageNode = 3;
+
+} // namespace tolk::llvm_text

@@ -1,0 +1,201 @@
+// Loads and stores. A gate that is false must keep the processor away from the address: a gated load reads
+// from a constant of zeros instead, a gated store is branched around, lanes with a gate each use masked
+// intrinsics.
+#include <algorithm>
+
+#include "tolk/base/check.h"
+#include "tolk/render/llvm/llvm_kernel.h"
+
+namespace tolk::llvm_text {
+namespace {
+constexpr uint32_t kNothingBytes = 64;
+uint32_t element_bytes(Type type) { return static_cast<uint32_t>(bits(type.kind)) / 8; }
+} // namespace
+
+void KernelWriter::define_local(uint32_t k) {
+  if (!need_[k].narrow) return;
+  std::swap(e_.text, entry_);
+  narrow_[k] = e_.define({Kind::Ptr});
+  e_.out("getelementptr inbounds i8, ptr %scratch, i64 ", local_storage_offset(kernel_, k), '\n');
+  std::swap(e_.text, entry_);
+}
+
+void KernelWriter::define_register(uint32_t k) {
+  if (first_slot_[k] != kNoSlot || !need_[k].narrow) return;
+  std::swap(e_.text, entry_);
+  narrow_[k] = e_.define({Kind::Ptr});
+  e_.out("alloca [", attr(k), " x ", memory_type(dtype(k), op(k).lanes), "], align 64\n");
+  std::swap(e_.text, entry_);
+}
+
+Value KernelWriter::to_memory(Value value) {
+  return value.type.kind == Kind::I1 ? e_.convert("zext", value, Kind::I8) : value;
+}
+
+Value KernelWriter::from_memory(Value value, DType type) {
+  return is_bool(type) ? e_.icmp("ne", value, 0) : value;
+}
+
+Value KernelWriter::address(uint32_t storage, Value index, Type element, bool inbounds) {
+  Value base = narrow(storage);
+  if (index.is_constant() && index.bits == 0) return base;
+  // Register storage counts whole vectors, everything else single elements.
+  Type unit = op(storage).lanes > 1 && is_opcode(storage, TOLK_IR_DEFINE_REG) ? element : element.scalar();
+  Value result = e_.define({Kind::Ptr});
+  e_.out("getelementptr ", inbounds ? "inbounds " : "", unit, ", ptr ", base, ", i64 ", index, '\n');
+  return result;
+}
+
+// Index of one lane of a vector index, as i64.
+Value KernelWriter::lane_index(uint32_t index, uint32_t lane) {
+  if (is_opcode(index, TOLK_IR_BUILD)) return wide(sources(index)[lane]);
+  Value narrow_index = e_.extract(narrow(index), lane);
+  if (narrow_index.is_constant() && narrow_index.type.kind == Kind::I32)
+    return constant({Kind::I64},
+                    static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(narrow_index.bits))));
+  return e_.resize(narrow_index, Kind::I64, !non_negative_[index]);
+}
+
+// The end of a load's or store's line: to which storage it belongs, unless storages may overlap.
+void KernelWriter::end_access(uint32_t storage) {
+  if (!may_alias_ && storage_count_ > 1 && !is_opcode(storage, TOLK_IR_DEFINE_REG)) {
+    uint32_t node = kFirstStorageNode + 3 * storage_number_[storage];
+    e_.out(", !alias.scope !", node + 1, ", !noalias !", node + 2);
+  }
+  e_.text += '\n';
+}
+
+Value KernelWriter::load_at(uint32_t storage, Value pointer, Type type) {
+  Value result = e_.define(type);
+  e_.out("load ", type, ", ptr ", pointer, ", align ", element_bytes(type));
+  end_access(storage);
+  return result;
+}
+
+Value KernelWriter::load_at_if(uint32_t storage, Value pointer, Type type, Value gate) {
+  dummy_bytes_ = std::max({dummy_bytes_, kNothingBytes, element_bytes(type) * type.lanes});
+  Value safe = e_.define({Kind::Ptr});
+  e_.out("select i1 ", gate, ", ptr ", pointer, ", ptr @nothing\n");
+  return load_at(storage, safe, type);
+}
+
+void KernelWriter::store_at(uint32_t storage, Value pointer, Value value) {
+  e_.out("  store ", value.type, ' ', value, ", ptr ", pointer, ", align ", element_bytes(value.type));
+  end_access(storage);
+}
+
+void KernelWriter::load(uint32_t k) {
+  std::span<const uint32_t> src = sources(k);
+  uint32_t storage = src[0], index = src[1];
+  if (first_slot_[storage] != kNoSlot) {
+    narrow_[k] = slot_value(first_slot_[storage] + static_cast<uint32_t>(constant_value(index)));
+    return;
+  }
+  Value gate, alt;
+  if (src.size() == 4) {
+    gate = narrow(src[2]);
+    alt = narrow(src[3]);
+    if (gate.is_constant()) {
+      if ((gate.bits & 1) == 0) {
+        narrow_[k] = alt;
+        return;
+      }
+      gate = {};
+    }
+  }
+  if (op(index).lanes > 1) {
+    narrow_[k] = load_lanes(k, gate, alt);
+    return;
+  }
+  if (gate && gate.type.lanes > 1) {
+    narrow_[k] = load_masked(k, gate, alt);
+    return;
+  }
+  Type type = memory_type(dtype(k), op(k).lanes);
+  Value pointer = address(storage, wide(index), type, true);
+  Value loaded = gate ? load_at_if(storage, pointer, type, gate) : load_at(storage, pointer, type);
+  loaded = from_memory(loaded, dtype(k));
+  narrow_[k] = gate ? e_.select(gate, loaded, alt) : loaded;
+}
+
+Value KernelWriter::load_lanes(uint32_t k, Value gate, Value alt) {
+  uint32_t storage = sources(k)[0], index = sources(k)[1];
+  Type type = memory_type(dtype(k), op(k).lanes);
+  Value result = e_.poison(type);
+  for (uint32_t lane = 0; lane < type.lanes; ++lane) {
+    Value pointer = address(storage, lane_index(index, lane), type.scalar(), true);
+    Value one = gate ? load_at_if(storage, pointer, type.scalar(), e_.extract(gate, lane))
+                     : load_at(storage, pointer, type.scalar());
+    result = e_.insert(result, one, lane);
+  }
+  result = from_memory(result, dtype(k));
+  return gate ? e_.select(gate, result, alt) : result;
+}
+
+Value KernelWriter::load_masked(uint32_t k, Value gate, Value alt) {
+  uint32_t storage = sources(k)[0];
+  Type type = memory_type(dtype(k), op(k).lanes);
+  Value other = to_memory(alt);
+  // The first lane may be outside the buffer while others are inside.
+  Value pointer = address(storage, wide(sources(k)[1]), type, false);
+  Value result = e_.define(type);
+  e_.out("call ", type, " @llvm.masked.load.");
+  append_suffix(e_.text, type);
+  e_.out(".p0(ptr ", pointer, ", i32 ", element_bytes(type), ", ", gate.type, ' ', gate, ", ", type, ' ',
+         other, ")");
+  end_access(storage);
+  return from_memory(result, dtype(k));
+}
+
+void KernelWriter::store(uint32_t k) {
+  std::span<const uint32_t> src = sources(k);
+  uint32_t storage = src[0], index = src[1];
+  Value value = narrow(src[2]);
+  if (first_slot_[storage] != kNoSlot) {
+    slots_[first_slot_[storage] + static_cast<uint32_t>(constant_value(index))] = value;
+    return;
+  }
+  Value gate;
+  if (src.size() == 4) {
+    gate = narrow(src[3]);
+    if (gate.is_constant()) {
+      if ((gate.bits & 1) == 0) return;
+      gate = {};
+    }
+  }
+  value = to_memory(value);
+  if (op(index).lanes > 1) return store_lanes(k, value, gate);
+  if (gate && gate.type.lanes > 1) return store_masked(k, value, gate);
+  store_gated(storage, wide(index), value, gate);
+}
+
+// The gate is a scalar or absent.
+void KernelWriter::store_gated(uint32_t storage, Value index, Value value, Value gate) {
+  if (!gate) return store_at(storage, address(storage, index, value.type, true), value);
+  uint32_t branch = branch_count_++;
+  e_.out("  br i1 ", gate, ", label %S", branch, ", label %U", branch, '\n');
+  begin_block({'S', branch});
+  store_at(storage, address(storage, index, value.type, true), value);
+  e_.out("  br label %U", branch, '\n');
+  begin_block({'U', branch});
+}
+
+// In lane order: of lanes with one index, the last wins.
+void KernelWriter::store_lanes(uint32_t k, Value value, Value gate) {
+  uint32_t storage = sources(k)[0], index = sources(k)[1];
+  for (uint32_t lane = 0; lane < value.type.lanes; ++lane)
+    store_gated(storage, lane_index(index, lane), e_.extract(value, lane),
+                gate ? e_.extract(gate, lane) : Value{});
+}
+
+void KernelWriter::store_masked(uint32_t k, Value value, Value gate) {
+  uint32_t storage = sources(k)[0];
+  Value pointer = address(storage, wide(sources(k)[1]), value.type, false);
+  e_.out("  call void @llvm.masked.store.");
+  append_suffix(e_.text, value.type);
+  e_.out(".p0(", value.type, ' ', value, ", ptr ", pointer, ", i32 ", element_bytes(value.type), ", ",
+         gate.type, ' ', gate, ")");
+  end_access(storage);
+}
+
+} // namespace tolk::llvm_text

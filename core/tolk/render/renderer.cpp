@@ -1,0 +1,50 @@
+#include "tolk/render/renderer.h"
+
+#include <tolk/plugin/target.h>
+
+#include "tolk/render/llvm/llvm_ir.h"
+
+namespace tolk {
+namespace {
+
+// The plugin takes the kernel itself.
+std::string render_nothing(const KernelIR&, const RenderOptions&) { return {}; }
+
+constexpr Renderer kRenderers[] = {
+    {"llvm-ir", TOLK_TARGET_LLVM_IR, "", render_llvm_ir},
+    {"kernel-ir", TOLK_TARGET_KERNEL_IR, "", render_nothing},
+};
+
+constexpr uint64_t kLocalAlign = 64;
+
+uint64_t aligned(uint64_t bytes) { return (bytes + kLocalAlign - 1) / kLocalAlign * kLocalAlign; }
+
+uint64_t local_bytes_before(const KernelIR& kernel, uint32_t end) {
+  uint64_t bytes = 0;
+  for (uint32_t k = 0; k < end; ++k) {
+    const tolk_ir_op& op = kernel.ops[k];
+    if (op.opcode == TOLK_IR_DEFINE_LOCAL)
+      bytes += aligned(storage_bytes(static_cast<DType>(op.dtype), kernel.attr(op)));
+  }
+  return bytes;
+}
+
+} // namespace
+
+std::span<const Renderer> renderers() { return kRenderers; }
+
+const Renderer* find_renderer(uint32_t target_kind, std::string_view dialect) {
+  for (const Renderer& renderer : kRenderers) {
+    std::string_view own = renderer.dialect;
+    if (renderer.kind == target_kind && (own.empty() || own == dialect)) return &renderer;
+  }
+  return nullptr;
+}
+
+uint64_t local_storage_offset(const KernelIR& kernel, uint32_t op) { return local_bytes_before(kernel, op); }
+
+uint64_t local_storage_bytes(const KernelIR& kernel) {
+  return local_bytes_before(kernel, static_cast<uint32_t>(kernel.ops.size()));
+}
+
+} // namespace tolk

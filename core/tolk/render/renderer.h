@@ -1,0 +1,45 @@
+// From a compiled kernel to the text or words that a backend compiles. A renderer is a row of a table; adding
+// one is one file with a function and one row in renderer.cpp.
+//
+//   const Renderer* r = find_renderer(TOLK_TARGET_LLVM_IR, target.dialect);
+//   std::string text = r->render(kernel, {.may_alias = key.may_alias});
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tolk/base/api.h"
+#include "tolk/kernel/kernel_ir.h"
+
+namespace tolk {
+
+// What a renderer must know beside the kernel. Everything here is part of the kernel's cache key.
+struct RenderOptions {
+  // A written buffer may overlap another one. When false each written range is disjoint from all others, and
+  // the text says so (TOLK_SOURCE_ARGS_MAY_ALIAS is the plugin's side of it).
+  bool may_alias = false;
+};
+
+struct Renderer {
+  const char* name;    // what TARGET= accepts: "llvm-ir"
+  uint32_t kind;       // TOLK_TARGET_*
+  const char* dialect; // of tolk_target; "" takes every dialect of the kind
+  // The text of a kernel that `verify` accepts; pure and thread-safe. Throws InternalError for an operation
+  // or dtype that the target does not have: codegen lowers those before. An empty result means that the
+  // target has no text and takes the kernel itself (kernel-ir).
+  std::string (*render)(const KernelIR& kernel, const RenderOptions& options);
+};
+
+// All renderers, in a fixed order.
+TOLK_API std::span<const Renderer> renderers();
+// The renderer for a plugin's target, or nullptr.
+TOLK_API const Renderer* find_renderer(uint32_t target_kind, std::string_view dialect);
+
+// Byte offset of a DEFINE_LOCAL (`op`, its number) in the work-group storage, and the size of all of it:
+// every DEFINE_LOCAL in order, each at a multiple of 64. ProgramInfo.shared_bytes is this size.
+TOLK_API uint64_t local_storage_offset(const KernelIR& kernel, uint32_t op);
+TOLK_API uint64_t local_storage_bytes(const KernelIR& kernel);
+
+} // namespace tolk
