@@ -45,6 +45,7 @@ void compare_floats(Comparison& c, const HostTensor& actual, const HostTensor& e
     double difference = 0;
     if (std::isnan(a) || std::isnan(e)) {
       difference = std::isnan(a) && std::isnan(e) ? 0 : kInfinity;
+      allowed = t.atol;
     } else if (std::isinf(a) || std::isinf(e)) {
       difference = a == e ? 0 : kInfinity;
       allowed = t.atol;

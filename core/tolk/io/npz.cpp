@@ -62,6 +62,7 @@ std::string unpack(zip_t* archive, uint64_t index, uint64_t limit, const Place& 
 std::vector<NamedTensor> read_npz(const std::string& path, const NpyOptions& options) {
   std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   Place root{nullptr, path};
+  if (file->bytes().empty()) fail_at(root, "the file is empty, a .npz (zip) archive was expected");
   Zip archive = open_archive(*file, root);
   uint64_t budget = std::max<uint64_t>(file->bytes().size() * 64, uint64_t{1} << 28);
 
