@@ -95,7 +95,9 @@ public:
   // Asks the plugin to empty data caches, for timing.
   void flush_caches();
 
-  bool alive() const { return alive_.load(std::memory_order_acquire); }
+  // False before opening ended, after shutdown and in a forked child: then nothing of the plugin may be
+  // called.
+  bool alive() const;
   // Throws DeviceError when the device was shut down, lost, or the process is a forked child.
   void require_usable() const;
 

@@ -1,0 +1,254 @@
+#include "tolk/device/plugin_host.h"
+
+#include <cctype>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <new>
+
+#include <xxhash.h>
+
+#include "tolk/base/config.h"
+#include "tolk/base/log.h"
+#include "tolk/device/host_cache.h"
+#include "tolk/device/host_pool.h"
+#include "tolk/device/status.h"
+
+struct tolk_blob {
+  uint64_t size;
+  void* data;
+};
+
+namespace tolk {
+namespace {
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+struct Options {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> values; // "NAME.KEY"
+};
+Options& all_options() {
+  static auto* options = new Options;
+  return *options;
+}
+
+std::atomic<bool> cancel_flag{false};
+
+HostContext& context(void* ctx) { return *static_cast<HostContext*>(ctx); }
+
+void log_message(void* ctx, uint32_t level, const char* text) noexcept {
+  try {
+    std::string line = context(ctx).name + ": " + (text ? text : "");
+    switch (level) {
+    case TOLK_LOG_ERROR:
+      log::error(line);
+      break;
+    case TOLK_LOG_WARNING:
+      log::warning(line);
+      break;
+    case TOLK_LOG_INFO:
+      log::debug(1, line);
+      break;
+    case TOLK_LOG_DEBUG:
+      log::debug(3, line);
+      break;
+    default:
+      log::debug(5, line);
+      break;
+    }
+  } catch (...) { // a log line is not worth a crash
+  }
+}
+
+tolk_status set_error(void*, tolk_status code, const char* text) noexcept {
+  try {
+    keep_error_text(code, text);
+  } catch (...) { // the code alone still says what happened
+  }
+  return code;
+}
+
+// Size and alignment are kept before the block, so that mem_free needs the pointer only.
+struct BlockHeader {
+  void* origin;
+  uint64_t size;
+};
+
+void* mem_alloc(void* ctx, uint64_t size, uint64_t align) noexcept {
+  if (align < alignof(std::max_align_t)) align = alignof(std::max_align_t);
+  if ((align & (align - 1)) != 0 || size > PTRDIFF_MAX || align > (1u << 30)) return nullptr;
+  void* origin = std::malloc(size + align + sizeof(BlockHeader));
+  if (!origin) return nullptr;
+  auto address = reinterpret_cast<uintptr_t>(origin) + sizeof(BlockHeader);
+  address = (address + align - 1) & ~(static_cast<uintptr_t>(align) - 1);
+  BlockHeader header{origin, size};
+  std::memcpy(reinterpret_cast<void*>(address - sizeof header), &header, sizeof header);
+  context(ctx).live_allocations.fetch_add(1, std::memory_order_relaxed);
+  context(ctx).live_bytes.fetch_add(size, std::memory_order_relaxed);
+  return reinterpret_cast<void*>(address);
+}
+
+void mem_free(void* ctx, void* pointer) noexcept {
+  if (!pointer) return;
+  BlockHeader header;
+  std::memcpy(&header, static_cast<char*>(pointer) - sizeof header, sizeof header);
+  context(ctx).live_allocations.fetch_sub(1, std::memory_order_relaxed);
+  context(ctx).live_bytes.fetch_sub(header.size, std::memory_order_relaxed);
+  std::free(header.origin);
+}
+
+tolk_blob* blob_create(void*, uint64_t size, void** data) noexcept {
+  if (size > PTRDIFF_MAX) return nullptr;
+  void* bytes = std::malloc(size ? size : 1);
+  auto* blob = new (std::nothrow) tolk_blob{size, bytes};
+  if (!bytes || !blob) {
+    std::free(bytes);
+    delete blob;
+    return nullptr;
+  }
+  *data = bytes;
+  return blob;
+}
+
+tolk_bytes blob_bytes(void*, const tolk_blob* blob) noexcept {
+  return blob ? tolk_bytes{blob->data, blob->size} : tolk_bytes{};
+}
+
+void blob_destroy(void*, tolk_blob* blob) noexcept {
+  if (!blob) return;
+  std::free(blob->data);
+  delete blob;
+}
+
+void parallel_for(void*, uint64_t count, uint64_t grain, tolk_range_fn fn, void* arg) noexcept {
+  host_parallel_for(count, grain, fn, arg);
+}
+
+uint32_t worker_count(void*) noexcept { return host_pool_width(); }
+
+const std::string& cache_folder(HostContext& c) {
+  std::lock_guard lock(c.mutex);
+  if (!c.cache_folder_known) {
+    c.cache_folder = open_cache_folder(c.name, c.compiler_id);
+    c.cache_folder_known = true;
+  }
+  return c.cache_folder;
+}
+
+const char* cache_path(void* ctx) noexcept {
+  try {
+    const std::string& folder = cache_folder(context(ctx));
+    return folder.empty() ? nullptr : folder.c_str();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+tolk_status cache_get(void* ctx, tolk_bytes key, tolk_blob** value) noexcept {
+  try {
+    std::string bytes;
+    if (!read_cache_entry(cache_folder(context(ctx)), {static_cast<const char*>(key.data), key.size}, bytes))
+      return TOLK_E_NOT_FOUND;
+    void* data = nullptr;
+    *value = blob_create(ctx, bytes.size(), &data);
+    if (!*value) return TOLK_E_HOST_OOM;
+    std::memcpy(data, bytes.data(), bytes.size());
+    return TOLK_OK;
+  } catch (...) {
+    return TOLK_E_IO;
+  }
+}
+
+tolk_status cache_put(void* ctx, tolk_bytes key, tolk_bytes value) noexcept {
+  try {
+    const std::string& folder = cache_folder(context(ctx));
+    if (folder.empty()) return TOLK_OK; // caching is off: forgotten at once
+    return write_cache_entry(folder, {static_cast<const char*>(key.data), key.size},
+                             {static_cast<const char*>(value.data), value.size})
+               ? TOLK_OK
+               : TOLK_E_IO;
+  } catch (...) {
+    return TOLK_E_IO;
+  }
+}
+
+const char* config_get(void* ctx, const char* key) noexcept {
+  try {
+    HostContext& c = context(ctx);
+    std::string name = upper(c.name), option = upper(key ? key : "");
+    std::string value;
+    {
+      Options& options = all_options();
+      std::lock_guard lock(options.mutex);
+      if (auto it = options.values.find(name + "." + option); it != options.values.end()) value = it->second;
+    }
+    if (value.empty()) value = environment(("TOLK_" + name + "_" + option).c_str());
+    if (value.empty()) return nullptr;
+    std::lock_guard lock(c.mutex);
+    // The first answer stays: its text was promised to live until shutdown.
+    return c.options.try_emplace(option, std::move(value)).first->second.c_str();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+uint64_t clock_ns(void*) noexcept {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+int32_t cancelled(void*) noexcept { return cancel_flag.load(std::memory_order_relaxed) ? 1 : 0; }
+void trace_begin(void*, const char*, const char*) noexcept {}
+void trace_end(void*) noexcept {}
+tolk_status get_extension(void*, const char*, uint32_t, const void**) noexcept { return TOLK_E_NOT_FOUND; }
+
+} // namespace
+
+HostContext::HostContext(std::string plugin_name) : name(std::move(plugin_name)) {
+  table.struct_size = sizeof table;
+  table.abi_major = TOLK_ABI_MAJOR;
+  table.abi_minor = TOLK_ABI_MINOR;
+  table.ctx = this;
+  table.log_message = log_message;
+  table.set_error = set_error;
+  table.mem_alloc = mem_alloc;
+  table.mem_free = mem_free;
+  table.blob_create = blob_create;
+  table.blob_bytes = blob_bytes;
+  table.blob_destroy = blob_destroy;
+  table.parallel_for = parallel_for;
+  table.worker_count = worker_count;
+  table.cache_path = cache_path;
+  table.cache_get = cache_get;
+  table.cache_put = cache_put;
+  table.config_get = config_get;
+  table.clock_ns = clock_ns;
+  table.cancelled = cancelled;
+  table.trace_begin = trace_begin;
+  table.trace_end = trace_end;
+  table.get_extension = get_extension;
+}
+
+std::string take_blob(tolk_blob* blob) {
+  if (!blob) return {};
+  std::string bytes(static_cast<const char*>(blob->data), blob->size);
+  blob_destroy(nullptr, blob);
+  return bytes;
+}
+
+void store_plugin_option(std::string_view plugin, std::string_view key, std::string_view value) {
+  Options& options = all_options();
+  std::lock_guard lock(options.mutex);
+  options.values[upper(plugin) + "." + upper(key)] = value;
+}
+
+void set_cancelled(bool value) { cancel_flag.store(value, std::memory_order_relaxed); }
+
+} // namespace tolk

@@ -1,0 +1,120 @@
+#include "tolk/device/program.h"
+
+#include <chrono>
+
+#include "tolk/base/error.h"
+#include "tolk/device/plugin_loader.h"
+#include "tolk/device/status.h"
+
+namespace tolk {
+namespace {
+
+constexpr size_t kInline = 32; // arguments that need no heap
+
+uint64_t now_ns() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+[[noreturn]] void bad_count(const std::string& kernel, size_t buffers, size_t values,
+                            const std::vector<tolk_param>& params) {
+  size_t expected = 0;
+  for (const tolk_param& p : params) expected += p.kind == TOLK_PARAM_BUFFER;
+  throw InvalidArgument("kernel " + kernel + " takes " + std::to_string(expected) + " buffers and " +
+                        std::to_string(params.size() - expected) + " values, got " + std::to_string(buffers) +
+                        " and " + std::to_string(values));
+}
+
+} // namespace
+
+Program::~Program() { unload(); }
+
+void Program::unload() {
+  if (!program_) return;
+  if (device_.alive()) {
+    std::lock_guard lock(device_.submit_mutex());
+    auto serial = device_.plugin().serialize();
+    if (device_.stream()) device_.plugin().stream.synchronize(device_.stream(), TOLK_FOREVER);
+    device_.plugin().program.unload(program_);
+  }
+  program_ = nullptr;
+  kernel_ = nullptr;
+}
+
+void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> values,
+                     std::array<uint32_t, 3> grid, std::array<uint32_t, 3> local, uint64_t* device_ns) {
+  device_.require_usable();
+  if (buffers.size() != min_bytes_.size() || buffers.size() + values.size() != params_.size())
+    bad_count(name_, buffers.size(), values.size(), params_);
+  if (device_ns) *device_ns = 0;
+  for (uint32_t n : grid)
+    if (n == 0) return;
+
+  tolk_ref inline_refs[kInline];
+  uint64_t inline_slots[kInline];
+  std::vector<tolk_ref> more_refs(buffers.size() > kInline ? buffers.size() : 0);
+  std::vector<uint64_t> more_slots(values.size() > kInline ? values.size() : 0);
+  tolk_ref* refs = more_refs.empty() ? inline_refs : more_refs.data();
+  uint64_t* slots = more_slots.empty() ? inline_slots : more_slots.data();
+  for (size_t i = 0; i < buffers.size(); i++) {
+    Buffer& b = *buffers[i];
+    if (&b.device() != &device_) [[unlikely]]
+      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) + ": it is on " +
+                            b.device().name() + ", the kernel on " + device_.name());
+    if (b.bytes() < min_bytes_[i]) [[unlikely]]
+      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) + ": it has " +
+                            std::to_string(b.bytes()) + " bytes, the kernel needs " +
+                            std::to_string(min_bytes_[i]));
+    if ((params_[i].access & TOLK_ACCESS_WRITE) && !b.writable()) [[unlikely]]
+      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) +
+                            ": it is imported read-only memory, the kernel writes it");
+    refs[i] = b.ref();
+  }
+  for (size_t i = 0; i < values.size(); i++) {
+    const tolk_param& p = params_[buffers.size() + i];
+    const bool ranged = p.min != 0 || p.max != 0;
+    if (ranged && (values[i] < p.min || values[i] > p.max)) [[unlikely]]
+      throw InvalidArgument("kernel " + name_ + ", value " + std::to_string(i) + ": " +
+                            std::to_string(values[i]) + " is not in " + std::to_string(p.min) + ".." +
+                            std::to_string(p.max));
+    slots[i] = static_cast<uint64_t>(values[i]);
+  }
+
+  tolk_launch launch{};
+  launch.struct_size = sizeof launch;
+  launch.flags = TOLK_LAUNCH_CHECKED;
+  for (int i = 0; i < 3; i++) launch.grid[i] = grid[i], launch.local[i] = local[i] ? local[i] : 1;
+  launch.buffer_count = static_cast<uint32_t>(buffers.size());
+  launch.value_count = static_cast<uint32_t>(values.size());
+  launch.buffers = refs;
+  launch.values = slots;
+  launch.device_ns = device_ns;
+
+  Plugin& plugin = device_.plugin();
+  std::lock_guard lock(device_.submit_mutex());
+  auto serial = plugin.serialize();
+  if (!device_ns) {
+    device_.check(plugin.program.launch(device_.stream(), kernel_, &launch), "launch of " + name_);
+    return;
+  }
+  // A plugin that does not measure leaves the mark; then the host's clock around launch and wait has to do.
+  constexpr uint64_t kMark = UINT64_MAX;
+  *device_ns = kMark;
+  uint64_t begin = now_ns();
+  tolk_status status = plugin.program.launch(device_.stream(), kernel_, &launch);
+  if (status >= 0) status = plugin.stream.synchronize(device_.stream(), TOLK_FOREVER);
+  uint64_t elapsed = now_ns() - begin;
+  if (*device_ns == kMark || status < 0) *device_ns = elapsed;
+  device_.check(status, "launch of " + name_);
+}
+
+tolk_kernel_info Program::info() const {
+  tolk_kernel_info out{};
+  out.struct_size = sizeof out;
+  if (!device_.alive()) return out;
+  auto serial = device_.plugin().serialize();
+  device_.check(device_.plugin().program.kernel_info(kernel_, &out), "kernel information of " + name_);
+  return out;
+}
+
+} // namespace tolk

@@ -1,0 +1,430 @@
+#include "tolk/device/registry.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/base/log.h"
+#include "tolk/device/clamp.h"
+#include "tolk/device/fork_guard.h"
+#include "tolk/device/host_backend.h"
+#include "tolk/device/host_pool.h"
+#include "tolk/device/plugin_host.h"
+#include "tolk/device/plugin_loader.h"
+#include "tolk/device/status.h"
+
+namespace tolk {
+namespace {
+
+// The project's own plugins that may be a default device, in the order that breaks ties.
+constexpr std::string_view kDefaultNames[] = {"HIP", "LEVELZERO", "VULKAN", "CPU"};
+
+struct Registry {
+  // Held while plugins are loaded and devices opened: both happen rarely and must happen once.
+  std::recursive_mutex mutex;
+  std::vector<std::string> files; // load_plugin_file, in order of preference
+  PluginSearch search;
+  bool searched = false, closed = false;
+  std::vector<std::unique_ptr<Plugin>> plugins;                        // in order of loading
+  std::map<std::string, std::unique_ptr<Device>, std::less<>> devices; // by canonical name
+  std::unique_ptr<Plugin> host_plugin;
+  std::unique_ptr<Device> host;
+  std::string found_default;
+};
+
+// Never destroyed: a buffer in a static object may outlive everything else.
+Registry& registry() {
+  static auto* r = new Registry;
+  return *r;
+}
+
+struct NameParts {
+  std::string name, suffix; // suffix without the colon
+};
+
+NameParts split_name(std::string_view text) {
+  size_t colon = text.find(':');
+  NameParts parts{std::string(text.substr(0, colon)),
+                  colon == text.npos ? "" : std::string(text.substr(colon + 1))};
+  for (char& c : parts.name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (parts.name.empty()) throw InvalidArgument("empty device name in \"" + std::string(text) + "\"");
+  if (colon != text.npos && parts.suffix.empty())
+    throw InvalidArgument("empty suffix in \"" + std::string(text) + "\"");
+  return parts;
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+void search_again(Registry& r) {
+  PluginSearch fresh = search_plugins(r.files);
+  // What was loaded or refused after loading keeps its verdict: an entry is called once per process.
+  for (PluginCandidate& now : fresh.candidates)
+    for (const PluginCandidate& before : r.search.candidates)
+      if (before.path == now.path && before.inode == now.inode && before.device_id == now.device_id &&
+          before.state != CandidateState::Found && now.state == CandidateState::Found)
+        now = before;
+  r.search = std::move(fresh);
+  r.searched = true;
+}
+
+void search_once(Registry& r) {
+  if (!r.searched) search_again(r);
+}
+
+Plugin* loaded_plugin(Registry& r, std::string_view name) {
+  for (const auto& p : r.plugins)
+    if (p->name == name) return p.get();
+  return nullptr;
+}
+
+// Loads a candidate that is still in state Found; null when it is refused.
+Plugin* try_load(Registry& r, PluginCandidate& candidate) {
+  if (candidate.state != CandidateState::Found) return nullptr;
+  if (candidate.stamped) {
+    if (const Plugin* other = loaded_plugin(r, candidate.name)) {
+      candidate.state = CandidateState::Duplicate;
+      candidate.reason = "the name is taken by " + other->path + "; use --plugin to prefer this one";
+      return nullptr;
+    }
+  }
+  std::unique_ptr<Plugin> plugin = load_plugin(candidate);
+  if (!plugin) return nullptr;
+  if (const Plugin* other = loaded_plugin(r, plugin->name)) {
+    candidate.state = CandidateState::Duplicate;
+    candidate.reason = "the name is taken by " + other->path + "; use --plugin to prefer this one";
+    // Its entry ran, so its table stays in memory; it is only never used.
+    static_cast<void>(plugin.release()); // NOLINT: see above
+    return nullptr;
+  }
+  r.plugins.push_back(std::move(plugin));
+  return r.plugins.back().get();
+}
+
+// Those whose file or stamp carries the name first, then those that say nothing about themselves.
+Plugin* find_plugin(Registry& r, const std::string& name) {
+  if (Plugin* p = loaded_plugin(r, name)) return p;
+  search_once(r);
+  for (PluginCandidate& c : r.search.candidates)
+    if (c.name == name) {
+      Plugin* p = try_load(r, c);
+      if (p && p->name == name) return p;
+    }
+  for (PluginCandidate& c : r.search.candidates)
+    if (!c.stamped) {
+      Plugin* p = try_load(r, c);
+      if (p && p->name == name) return p;
+    }
+  return nullptr;
+}
+
+// Where was looked and what was refused, for the message about a device that does not exist.
+std::string search_text(const Registry& r) {
+  std::string text = "Searched directories:";
+  if (r.search.directories.empty()) text += " none";
+  for (const SearchedDirectory& d : r.search.directories)
+    text += "\n  " + d.path + " (" + origin_name(d.origin) + "): " +
+            (!d.problem.empty()
+                 ? d.problem
+                 : std::to_string(d.candidates) + (d.candidates == 1 ? " candidate" : " candidates"));
+  std::string rejected, usable;
+  for (const PluginCandidate& c : r.search.candidates) {
+    if (c.state == CandidateState::Found || c.state == CandidateState::Loaded)
+      usable += (usable.empty() ? "" : ", ") + c.name;
+    else
+      rejected += "\n  " + c.path + ": " + c.reason;
+  }
+  text += "\nRejected candidates:" + (rejected.empty() ? " none" : rejected);
+  return text + "\nDevices that exist: " + (usable.empty() ? "none" : usable);
+}
+
+uint32_t count_devices(Plugin& plugin) {
+  watch_for_fork();
+  uint32_t count = 0;
+  auto serial = plugin.serialize();
+  check_status(plugin.table.device_count(plugin.self, &count), plugin.name, "counting devices");
+  return count;
+}
+
+tolk_device_info device_record(Plugin& plugin, uint32_t index) {
+  const tolk_device_info* record = nullptr;
+  auto serial = plugin.serialize();
+  check_status(plugin.table.device_info(plugin.self, index, &record), plugin.name, "device information");
+  if (!record) throw PluginError(plugin.name + ": device_info succeeded but gave no record");
+  tolk_device_info info = clamp_copy(record);
+  for (const char** text : {&info.name, &info.description, &info.arch, &info.driver_version})
+    if (!*text) *text = "";
+  return info;
+}
+
+std::string uuid_text(const tolk_device_info& info) {
+  std::string text;
+  for (uint8_t b : info.uuid) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    text += kDigits[b >> 4];
+    text += kDigits[b & 15];
+  }
+  return text;
+}
+
+std::string bare_hex(std::string_view text) {
+  std::string out;
+  for (char c : text)
+    if (c != '-') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::string index_name(const std::string& name, uint32_t index) {
+  return index == 0 ? name : name + ":" + std::to_string(index);
+}
+
+// Index that a suffix stands for; checked against what the plugin has.
+uint32_t resolve_index(Plugin& plugin, const std::string& name, const std::string& suffix) {
+  uint32_t count = count_devices(plugin);
+  if (count == 0)
+    throw DeviceError("no device " + name + ": the plugin " + plugin.path + " is loaded but finds no device");
+  if (suffix.empty()) return 0;
+  if (!all_digits(suffix)) {
+    for (uint32_t i = 0; i < count; i++) {
+      tolk_device_info info = device_record(plugin, i);
+      if (suffix.starts_with("pci=") && info.pci_id && suffix.substr(4) == info.pci_id) return i;
+      if (suffix.starts_with("uuid=") && bare_hex(suffix.substr(5)) == uuid_text(info)) return i;
+    }
+    throw DeviceError("no device " + name + ":" + suffix + ": none of the " + std::to_string(count) +
+                      " devices of " + name + " has that identity; --list-devices -v shows them");
+  }
+  uint32_t index = 0;
+  auto [end, code] = std::from_chars(suffix.data(), suffix.data() + suffix.size(), index);
+  tolk_device_info last = device_record(plugin, count - 1);
+  const bool extra =
+      (last.kind == TOLK_KIND_CPU || last.kind == TOLK_KIND_NULL) && (last.flags & TOLK_DEVICE_REOPENABLE);
+  if (code != std::errc() || (index >= count && !extra))
+    throw DeviceError("no device " + name + ":" + suffix + ": the index is out of range, " + name + " has " +
+                      std::to_string(count) + (count == 1 ? " device" : " devices"));
+  return index;
+}
+
+int kind_rank(uint32_t kind) {
+  switch (kind) {
+  case TOLK_KIND_DISCRETE_GPU:
+    return 0;
+  case TOLK_KIND_INTEGRATED_GPU:
+    return 1;
+  case TOLK_KIND_ACCELERATOR:
+    return 2;
+  case TOLK_KIND_CPU:
+    return 3;
+  default:
+    return -1;
+  }
+}
+
+std::string best_default(Registry& r) {
+  search_once(r);
+  std::string best;
+  int best_rank = 4;
+  for (std::string_view name : kDefaultNames) {
+    // A file in the user's folder must not move work to another device by its mere presence.
+    bool allowed = false;
+    for (const PluginCandidate& c : r.search.candidates) {
+      if (c.name != name || (c.state != CandidateState::Found && c.state != CandidateState::Loaded)) continue;
+      allowed = c.origin != PluginOrigin::User;
+      break;
+    }
+    if (!allowed) continue;
+    Plugin* plugin = find_plugin(r, std::string(name));
+    if (!plugin || (plugin->flags & TOLK_PLUGIN_TEST_ONLY)) continue;
+    try {
+      uint32_t count = count_devices(*plugin);
+      for (uint32_t i = 0; i < count; i++) {
+        int rank = kind_rank(device_record(*plugin, i).kind);
+        if (rank >= 0 && rank < best_rank) {
+          best_rank = rank;
+          best = index_name(plugin->name, i);
+        }
+      }
+    } catch (const Error& e) {
+      log::debug(1, std::string("not a default device: ") + e.what());
+    }
+  }
+  if (best.empty())
+    throw DeviceError("no device is usable by default, and DEVICE= names none.\n" + search_text(r));
+  return best;
+}
+
+} // namespace
+
+std::string canonical_device_name(std::string_view text) {
+  NameParts p = split_name(text);
+  if (p.suffix.empty()) return p.name;
+  if (all_digits(p.suffix)) {
+    size_t first = p.suffix.find_first_not_of('0');
+    return first == std::string::npos ? p.name : p.name + ":" + p.suffix.substr(first);
+  }
+  if (p.name != "DISK" && !p.suffix.starts_with("pci=") && !p.suffix.starts_with("uuid="))
+    throw InvalidArgument("device \"" + std::string(text) +
+                          "\": after the colon comes an index, pci=... or uuid=...");
+  return p.name + ":" + p.suffix;
+}
+
+std::vector<std::string> parse_device_list(std::string_view text) {
+  std::vector<std::string> names;
+  while (true) {
+    size_t comma = text.find(',');
+    std::string name = canonical_device_name(text.substr(0, comma));
+    std::string kind = name.substr(0, name.find(':'));
+    if (kind == "HOST" || kind == "DISK")
+      throw DeviceError("DEVICE=" + name + ": " + kind +
+                        " holds data and runs nothing; name a device that computes");
+    names.push_back(std::move(name));
+    if (comma == text.npos) return names;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string default_device() {
+  const Config& config = Config::current();
+  if (!config.device.empty()) return parse_device_list(config.device).front();
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (r.found_default.empty()) r.found_default = best_default(r);
+  return r.found_default;
+}
+
+std::vector<std::string> default_devices() {
+  const Config& config = Config::current();
+  if (!config.device.empty()) return parse_device_list(config.device);
+  return {default_device()};
+}
+
+Device& device(std::string_view text) {
+  std::string name = canonical_device_name(text);
+  if (name == "HOST") return host_device();
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (auto it = r.devices.find(name); it != r.devices.end()) {
+    it->second->require_usable();
+    return *it->second;
+  }
+  if (in_forked_child())
+    throw DeviceError("device " + name + ": tolk was initialised before fork; use spawn or fork earlier");
+  if (r.closed) throw DeviceError("device " + name + ": the devices were shut down");
+  NameParts parts = split_name(name);
+  if (parts.name == "DISK")
+    throw DeviceError("device " + name + ": files are read through HOST buffers; there is no DISK device");
+  Plugin* plugin = find_plugin(r, parts.name);
+  if (!plugin) throw DeviceError("no device " + parts.name + ": no plugin provides it.\n" + search_text(r));
+  uint32_t index = resolve_index(*plugin, parts.name, parts.suffix);
+  std::string canonical = index_name(parts.name, index);
+  auto& slot = r.devices[canonical]; // pci= and uuid= names lead to the device of that index
+  if (!slot) {
+    try {
+      slot = std::make_unique<Device>(*plugin, index, canonical);
+    } catch (...) {
+      r.devices.erase(canonical);
+      throw;
+    }
+  }
+  return *slot;
+}
+
+Device* find_open_device(std::string_view text) {
+  std::string name = canonical_device_name(text);
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (name == "HOST") return r.host.get();
+  auto it = r.devices.find(name);
+  return it == r.devices.end() ? nullptr : it->second.get();
+}
+
+Device& host_device() {
+  static Device& host = [&]() -> Device& {
+    Registry& r = registry();
+    std::lock_guard lock(r.mutex);
+    r.host_plugin = std::make_unique<Plugin>();
+    r.host_plugin->host = std::make_unique<HostContext>("HOST");
+    CandidateState state;
+    if (std::string problem = adopt_table(*r.host_plugin, host_backend_table(), state); !problem.empty())
+      throw InternalError("HOST: " + problem);
+    r.host = std::make_unique<Device>(*r.host_plugin, 0, "HOST");
+    return *r.host;
+  }();
+  return host;
+}
+
+PluginReport discover() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (!r.closed) search_again(r);
+  for (PluginCandidate& c : r.search.candidates)
+    if (!r.closed) try_load(r, c);
+  PluginReport report{r.search.directories, {}};
+  for (const PluginCandidate& c : r.search.candidates) {
+    PluginEntry& entry = report.plugins.emplace_back();
+    static_cast<PluginCandidate&>(entry) = c;
+    Plugin* plugin = c.state == CandidateState::Loaded ? loaded_plugin(r, c.name) : nullptr;
+    if (!plugin) continue;
+    entry.display_name = plugin->display_name;
+    entry.version = plugin->version;
+    entry.compiler_id = plugin->compiler_id;
+    entry.test_only = plugin->flags & TOLK_PLUGIN_TEST_ONLY;
+    if (r.closed) continue;
+    try {
+      uint32_t count = count_devices(*plugin);
+      for (uint32_t i = 0; i < count; i++)
+        entry.devices.push_back({index_name(plugin->name, i), device_record(*plugin, i)});
+    } catch (const Error& e) {
+      entry.device_problem = e.what();
+    }
+  }
+  return report;
+}
+
+std::string load_plugin_file(const std::string& path) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (r.closed) throw PluginError(path + ": the devices were shut down");
+  r.files.insert(r.files.begin(), path);
+  search_again(r);
+  PluginCandidate& candidate = r.search.candidates.front();
+  if (candidate.state == CandidateState::Loaded) return candidate.name;
+  try_load(r, candidate);
+  if (candidate.state == CandidateState::Loaded) return candidate.name;
+  r.files.erase(r.files.begin());
+  throw PluginError("plugin " + candidate.path + ": " + candidate.reason);
+}
+
+void set_plugin_option(std::string_view key, std::string_view value) {
+  size_t dot = key.find('.');
+  if (dot == key.npos || dot == 0 || dot + 1 == key.size())
+    throw InvalidArgument("plugin option \"" + std::string(key) +
+                          "\" is not of the form NAME.option, such as CPU.threads");
+  store_plugin_option(key.substr(0, dot), key.substr(dot + 1), value);
+}
+
+void shutdown_devices() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (r.closed || in_forked_child()) return;
+  r.closed = true;
+  for (auto& [name, device] : r.devices) device->close();
+  if (r.host) r.host->close();
+  for (auto it = r.plugins.rbegin(); it != r.plugins.rend(); ++it) {
+    Plugin& plugin = **it;
+    auto serial = plugin.serialize();
+    plugin.table.shutdown(plugin.self);
+    plugin.shut_down = true;
+    if (uint64_t left = plugin.host->live_allocations; left != 0)
+      log::debug(1, plugin.name + ": " + std::to_string(left) + " host allocations were not freed");
+  }
+  stop_host_pool();
+}
+
+} // namespace tolk
