@@ -40,4 +40,7 @@ function(tolk_add_plugin name)
   target_link_libraries(tolk_plugin_${name} PRIVATE tolk_flags tolk_plugin_api ${A_LIBS})
   target_link_options(tolk_plugin_${name} PRIVATE
     "-Wl,--version-script=${TOLK_PLUGIN_VERSION_SCRIPT}" -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  # The loader refuses files that others can write, which a umask of 002 would leave.
+  add_custom_command(TARGET tolk_plugin_${name} POST_BUILD
+    COMMAND chmod go-w "$<TARGET_FILE:tolk_plugin_${name}>" "${TOLK_PLUGIN_OUTPUT_DIRECTORY}" VERBATIM)
 endfunction()
