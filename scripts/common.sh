@@ -30,7 +30,11 @@ step() {
     say "FAILED after $((SECONDS - begin)) s: $text"
     say "  command: $*"
     # Of a build only what went wrong; of the rest everything.
-    if grep -q '^FAILED: ' "$log"; then sed -n '/^FAILED: /,$p' "$log" | grep -v '^\[[0-9]*/[0-9]*\] ' | head -n 200; else tail -n 200 "$log"; fi
+    if grep -q '^FAILED: ' "$log"; then
+      sed -n '/^FAILED: /,$p' "$log" | grep -v '^\[[0-9]*/[0-9]*\] ' | head -n 200
+    else
+      tail -n 200 "$log"
+    fi
     rm -f "$log"
     exit "$status"
   fi

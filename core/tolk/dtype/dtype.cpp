@@ -65,7 +65,7 @@ uint64_t storage_bytes(DType dtype, uint64_t count) {
 
 std::optional<DType> parse_dtype(std::string_view text) {
   std::string wanted = simplify(text);
-  for (uint8_t code = 0; code < std::size(detail::kDTypeInfo); ++code)
+  for (size_t code = 0; code < std::size(detail::kDTypeInfo); ++code)
     if (wanted == detail::kDTypeInfo[code].name) return static_cast<DType>(code);
   for (const auto& [foreign, dtype] : kForeignNames)
     if (wanted == foreign) return dtype;

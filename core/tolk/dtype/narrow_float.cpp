@@ -138,7 +138,7 @@ double decode_float(const FloatFormat& f, uint64_t code) {
     double size = static_cast<double>(fraction) * scale;
     return sign ? -size : size;
   }
-  uint64_t exponent = static_cast<uint64_t>(field - f.bias + kDoubleBias);
+  uint64_t exponent = static_cast<uint64_t>(field) + static_cast<uint64_t>(kDoubleBias - f.bias);
   return from_bits(sign | exponent << 52 | fraction << (52 - f.mantissa));
 }
 
