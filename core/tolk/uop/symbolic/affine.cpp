@@ -1,0 +1,202 @@
+#include "tolk/uop/symbolic/affine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tolk/uop/build.h"
+
+namespace tolk::sym {
+
+int order(const UOp& first, const UOp& second) {
+  UOp a = first, b = second;
+  // Differing nodes differ in themselves or in a source; the first differing source decides, so this is one
+  // path down.
+  for (int depth = 0; a != b; ++depth) {
+    if (a.op() != b.op()) return a.op() < b.op() ? -1 : 1;
+    if (a.dtype() != b.dtype()) return a.dtype() < b.dtype() ? -1 : 1;
+    if (a.lanes() != b.lanes()) return a.lanes() < b.lanes() ? -1 : 1;
+    if (a.arg().word != b.arg().word) return int64_t(a.arg().word) < int64_t(b.arg().word) ? -1 : 1;
+    if (a.arg().data != b.arg().data) {
+      auto less = [](const UOp& x, const UOp& y) {
+        auto xt = x.arg().texts(), yt = y.arg().texts();
+        if (!std::equal(xt.begin(), xt.end(), yt.begin(), yt.end()))
+          return std::lexicographical_compare(xt.begin(), xt.end(), yt.begin(), yt.end());
+        auto xi = x.arg().ints(), yi = y.arg().ints();
+        return std::lexicographical_compare(xi.begin(), xi.end(), yi.begin(), yi.end());
+      };
+      return less(a, b) ? -1 : 1;
+    }
+    if (a.nsrc() != b.nsrc()) return a.nsrc() < b.nsrc() ? -1 : 1;
+    if (depth > 64 && a.hash() != b.hash()) return a.hash() < b.hash() ? -1 : 1;
+    size_t i = 0;
+    while (a.src(i) == b.src(i)) ++i;
+    UOp x = a.src(i), y = b.src(i);
+    a = std::move(x), b = std::move(y);
+  }
+  return 0;
+}
+
+Interval bounds(const UOp& u) {
+  constexpr int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  return {u.vmin() == low ? -kUnbounded : Wide(u.vmin()), u.vmax() == high ? kUnbounded : Wide(u.vmax())};
+}
+
+Interval scaled(const Interval& i, int64_t f) {
+  auto times = [f](Wide v) -> Wide {
+    if (v >= kUnbounded || v <= -kUnbounded) return (v > 0) == (f > 0) ? kUnbounded : -kUnbounded;
+    return v * f;
+  };
+  return f >= 0 ? Interval{times(i.lo), times(i.hi)} : Interval{times(i.hi), times(i.lo)};
+}
+
+bool one_period(const Interval& i, int64_t c, Wide& quotient) {
+  if (i.lo <= -kUnbounded || i.hi >= kUnbounded || i.lo > i.hi) return false;
+  quotient = floor_div(i.lo, c);
+  return quotient == floor_div(i.hi, c);
+}
+
+void Affine::add_constant(Wide c) {
+  Wide sum = c + k;
+  if (!fits(sum))
+    valid = false;
+  else
+    k = int64_t(sum);
+}
+
+void Affine::add_term(const UOp& v, int64_t f) {
+  if (f == 0 || !valid) return;
+  // New terms mostly come in order.
+  auto at = terms.end();
+  while (at != terms.begin()) {
+    int c = order(std::prev(at)->v, v);
+    if (c == 0) {
+      --at;
+      if (__builtin_add_overflow(at->f, f, &at->f)) valid = false;
+      if (at->f == 0) terms.erase(at);
+      return;
+    }
+    if (c < 0) break;
+    --at;
+  }
+  if (terms.size() >= kMostTerms) {
+    valid = false;
+    return;
+  }
+  terms.insert(at, Term{v, f});
+}
+
+void Affine::add(const UOp& u, int64_t scale) {
+  boost::container::small_vector<std::pair<UOp, int64_t>, 8> todo;
+  todo.emplace_back(u, scale);
+  size_t seen = 0;
+  while (!todo.empty() && valid) {
+    auto [node, f] = std::move(todo.back());
+    todo.pop_back();
+    if (f == 0) continue;
+    if (node.is(Op::ADD)) {
+      if (++seen > 2 * kMostTerms) valid = false;
+      todo.emplace_back(node.src(1), f);
+      todo.emplace_back(node.src(0), f);
+    } else if (node.is_const()) {
+      add_constant(Wide(node.const_int()) * f);
+    } else if (node.is(Op::MUL) && node.src(1).is_const()) {
+      int64_t g;
+      if (__builtin_mul_overflow(f, node.src(1).const_int(), &g))
+        valid = false;
+      else
+        todo.emplace_back(node.src(0), g);
+    } else {
+      add_term(node, f);
+    }
+  }
+}
+
+void Affine::add(const Affine& other, int64_t scale) {
+  valid &= other.valid;
+  for (const Term& t : other.terms) {
+    int64_t f;
+    if (__builtin_mul_overflow(t.f, scale, &f))
+      valid = false;
+    else
+      add_term(t.v, f);
+  }
+  add_constant(Wide(other.k) * scale);
+}
+
+void Affine::scale(int64_t c) {
+  if (c == 0) {
+    terms.clear(), k = 0;
+    return;
+  }
+  for (Term& t : terms)
+    if (__builtin_mul_overflow(t.f, c, &t.f)) valid = false;
+  if (__builtin_mul_overflow(k, c, &k)) valid = false;
+}
+
+int64_t Affine::factor(const UOp& v) const {
+  for (const Term& t : terms)
+    if (t.v == v) return t.f;
+  return 0;
+}
+
+Interval Affine::interval() const {
+  Interval sum{k, k};
+  for (const Term& t : terms) {
+    Interval i = scaled(bounds(t.v), t.f);
+    sum.lo = i.lo <= -kUnbounded || sum.lo <= -kUnbounded ? -kUnbounded : sum.lo + i.lo;
+    sum.hi = i.hi >= kUnbounded || sum.hi >= kUnbounded ? kUnbounded : sum.hi + i.hi;
+  }
+  return sum;
+}
+
+UOp Affine::build() const {
+  UOp sum;
+  for (const Term& t : terms) {
+    UOp x = t.f == 1 ? t.v : alu(Op::MUL, t.v, index_const(t.f));
+    sum = sum ? alu(Op::ADD, sum, x) : std::move(x);
+  }
+  if (!sum) return index_const(k);
+  return k ? alu(Op::ADD, sum, index_const(k)) : sum;
+}
+
+void Product::multiply(const UOp& u) {
+  boost::container::small_vector<UOp, 4> todo{u};
+  while (!todo.empty()) {
+    UOp node = std::move(todo.back());
+    todo.pop_back();
+    if (node.is(Op::MUL)) {
+      todo.push_back(node.src(0)), todo.push_back(node.src(1));
+    } else if (node.is_const()) {
+      if (__builtin_mul_overflow(f, node.const_int(), &f)) valid = false;
+    } else {
+      auto at = factors.end();
+      while (at != factors.begin() && order(*std::prev(at), node) > 0) --at;
+      factors.insert(at, node);
+      if (factors.size() > 16) {
+        valid = false;
+        return;
+      }
+    }
+  }
+}
+
+bool Product::divide_factors(const Product& other) {
+  auto left = factors;
+  for (const UOp& g : other.factors) {
+    auto at = std::find(left.begin(), left.end(), g);
+    if (at == left.end()) return false;
+    left.erase(at);
+  }
+  factors = std::move(left);
+  return true;
+}
+
+UOp Product::build() const {
+  if (f == 0) return index_const(0);
+  UOp product;
+  for (const UOp& g : factors) product = product ? alu(Op::MUL, product, g) : g;
+  if (!product) return index_const(f);
+  return f == 1 ? product : alu(Op::MUL, product, index_const(f));
+}
+
+} // namespace tolk::sym
