@@ -144,7 +144,7 @@ public:
                                   int64_t(lo), int64_t(hi), multiple);
       items_.push_back({k.x, v, Affine(k.x)});
       single_.emplace(k.x, v);
-      back_.emplace(v, k.x);
+      if (!v.is_const()) back_.emplace(v, k.x);
     }
   }
   bool empty() const { return items_.empty(); }
