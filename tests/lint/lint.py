@@ -5,6 +5,7 @@
   format   clang-format-19 would change nothing
   words    no marks of unfinished work, no absolute paths of somebody's machine
   output   text leaves and environment variables enter through named files only
+  scripts  shell and Python files parse
   presets  the presets of CMakePresets.json are those that scripts and documents name
 """
 
@@ -128,6 +129,22 @@ def check_presets(root):
     base = configure.get("base", {})
     if base.get("binaryDir") != "${sourceDir}/build/${presetName}" or base.get("generator") != "Ninja":
         yield "CMakePresets.json: build trees are build/<preset>, made with Ninja"
+
+
+def check_scripts(root):
+    for name in files(root, (".py", ".sh")):
+        text = read(root, name)
+        if name.endswith(".py") or text.startswith("#!") and "python" in text.split("\n", 1)[0]:
+            try:
+                compile(text, name, "exec")
+            except SyntaxError as error:
+                yield f"{name}:{error.lineno}: {error.msg}"
+        else:
+            result = subprocess.run(["bash", "-n", os.path.join(root, name)], capture_output=True, text=True)
+            if result.returncode != 0:
+                yield f"{name}: {result.stderr.strip()}"
+            if not re.search("set -euo pipefail|common.sh", text):
+                yield f"{name}: no set -euo pipefail"
 
 
 def main():
