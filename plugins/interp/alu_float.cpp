@@ -22,6 +22,11 @@ double fused_for_narrow(double a, double b, double c) {
                                       : -std::numeric_limits<double>::infinity());
 }
 
+// A power that double cannot hold is a finite number all the same, and a type that saturates says so.
+double finite_power(double a, double result) {
+  return std::isinf(result) && std::isfinite(a) ? std::numeric_limits<double>::max() : result;
+}
+
 template <class T> struct FloatOps {
   using N = typename T::Number;
   static N add(N a, N b) { return a + b; }
@@ -45,10 +50,16 @@ template <class T> struct FloatOps {
   static bool ne(N a, N b) { return a != b; }
   static N sqrt(N a) { return std::sqrt(a); }
   static N trunc(N a) { return std::trunc(a); }
-  static N exp2(N a) { return static_cast<N>(std::exp2(static_cast<double>(a))); }
+  static N exp2(N a) {
+    auto result = std::exp2(static_cast<double>(a));
+    return static_cast<N>(T::narrow ? finite_power(a, result) : result);
+  }
   static N log2(N a) { return static_cast<N>(std::log2(static_cast<double>(a))); }
   static N sin(N a) { return static_cast<N>(std::sin(static_cast<double>(a))); }
-  static N exp(N a) { return static_cast<N>(std::exp(static_cast<double>(a))); }
+  static N exp(N a) {
+    auto result = std::exp(static_cast<double>(a));
+    return static_cast<N>(T::narrow ? finite_power(a, result) : result);
+  }
   static N log(N a) { return static_cast<N>(std::log(static_cast<double>(a))); }
   static N cos(N a) { return static_cast<N>(std::cos(static_cast<double>(a))); }
 };

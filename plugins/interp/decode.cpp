@@ -7,7 +7,7 @@
 namespace tolk_interp {
 namespace {
 
-constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 28;
 
 class Decoder {
 public:
@@ -38,7 +38,7 @@ private:
   uint32_t reserve(uint64_t elements, uint32_t cell) {
     if (elements > kMaxFrameBytes || elements * cell > kMaxFrameBytes - frame_bytes_)
       throw Error{TOLK_E_LIMIT, "kernel " + program_->kernel.name +
-                                    ": its values and private storage take more than 1 GiB per work-item"};
+                                    ": its values and private storage take more than 256 MiB per work-item"};
     auto at = static_cast<uint32_t>(frame_bytes_);
     frame_bytes_ = std::min((frame_bytes_ + elements * cell + 7) / 8 * 8, kMaxFrameBytes);
     return at;

@@ -7,7 +7,7 @@
 namespace tolk_interp {
 namespace {
 
-constexpr uint64_t kMaxGroupBytes = uint64_t{4} << 30; // all frames and the storage of one work-group
+constexpr uint64_t kMaxGroupBytes = uint64_t{1} << 30; // all frames and the storage of one work-group
 constexpr std::byte kPoison{0xff}; // fresh storage: NaN, -1 or true, so that a kernel that relies on it shows
 
 struct Region {
@@ -31,7 +31,7 @@ public:
     uint64_t local_bytes = 0;
     for (const LocalStorage& s : p.locals) local_bytes += (s.count * s.cell + 7) / 8 * 8;
     if (frame_words_ * 8 * frames + local_bytes > kMaxGroupBytes)
-      throw Error{TOLK_E_LIMIT, "kernel " + p.kernel.name + ": a work-group takes more than 4 GiB"};
+      throw Error{TOLK_E_LIMIT, "kernel " + p.kernel.name + ": a work-group takes more than 1 GiB"};
     frames_.resize(frame_words_ * frames);
     for (uint64_t i = 0; i < frames; i++) prepare_frame(frame(i));
     local_words_.resize(local_bytes / 8);
@@ -66,12 +66,11 @@ private:
     for (size_t i = 0; i < args_.buffers.size(); i++)
       if ((params[i].access & TOLK_ACCESS_WRITE) && !args_.buffers[i].writable)
         invalid(p, "buffer parameter " + std::to_string(i) + " is written, but its memory is read-only");
-    uint64_t groups = 1, items = 1;
+    uint64_t items = 1;
     for (int axis = 0; axis < 3; axis++) {
       if (args_.grid[axis] == 0 || args_.local[axis] == 0) invalid(p, "a launch size is 0");
       if (args_.grid[axis] > INT32_MAX || args_.local[axis] > 4096)
         invalid(p, "a launch size is out of range");
-      groups *= args_.grid[axis];
       items *= args_.local[axis];
     }
     if (items > 1 << 16) invalid(p, "more than 65536 work-items in a group");
