@@ -110,7 +110,7 @@ KernelIR gated_copy() {
 KernelIR gather_scatter() {
   KernelBuilder b("e_gather");
   Id out = b.buffer(DType::F32, true), x = b.buffer(DType::F32, false), where = b.buffer(DType::I32, false);
-  Id at = b.imul(b.tile(), b.index(4));
+  Id i = b.loop(2), at = b.imul(i, b.index(4));
   Id index = b.load(where, at, 4);
   Id gate = b.compare(TOLK_IR_CMPLT, b.constant(DType::I32, 0xffffffff, 4), index);
   Id v = b.load(x, index, 4, gate, b.constant(DType::F32, 0x40400000, 4));
@@ -118,6 +118,7 @@ KernelIR gather_scatter() {
   b.store(out, index, b.add(v, v), gate);
   Id all = b.load(x, b.op(TOLK_IR_MAX, {index, b.constant(DType::I32, 0, 4)}), 4);
   b.store(out, at, b.build({b.extract(all, 3), b.extract(v, 0), b.extract(all, 0), b.extract(v, 3)}), gate);
+  b.end(i);
   return b.kernel;
 }
 
@@ -146,7 +147,7 @@ KernelIR shared_transpose() {
 KernelIR integer_mix() {
   KernelBuilder b("e_int");
   Id out = b.buffer(DType::I32, true), x = b.buffer(DType::I32, false), bytes = b.buffer(DType::U8, true);
-  Id i = b.tile();
+  Id i = b.loop(8);
   Id one_tile = b.kernel.add(TOLK_IR_SPECIAL, DType::I32, 1, {}, {1, 1});
   Id v = b.load(x, b.iadd(i, one_tile)), minus = b.constant(DType::I32, 0xffffffff);
   Id q = b.op(TOLK_IR_CDIV, {v, minus}), r = b.op(TOLK_IR_CMOD, {v, b.constant(DType::I32, 7)});
@@ -155,6 +156,7 @@ KernelIR integer_mix() {
   b.store(out, i, b.op(TOLK_IR_SUB, {b.op(TOLK_IR_OR, {s, t}), i}));
   Id byte = b.load(bytes, b.op(TOLK_IR_CMOD, {i, b.index(5)}));
   b.store(bytes, i, b.op(TOLK_IR_CDIV, {byte, b.op(TOLK_IR_NEG, {byte})}));
+  b.end(i);
   return b.kernel;
 }
 

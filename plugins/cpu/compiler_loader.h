@@ -1,0 +1,14 @@
+// Opens the compiler library, which lies in the folder "cpu" beside the plugin.
+#pragma once
+
+#include <string>
+
+#include "compiler_api.h"
+
+namespace tolk_cpu {
+
+// The library's table; opened at the first call, kept. nullptr, with the loader's words in `error`, when it
+// cannot be opened or belongs to another build; a later call tries again. Thread-safe.
+const tolk_cpu_compiler* open_compiler(std::string& error);
+
+} // namespace tolk_cpu
