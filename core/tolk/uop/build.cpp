@@ -8,6 +8,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/dtype/scalar.h"
+#include "tolk/uop/eval.h"
 
 namespace tolk {
 namespace {
@@ -35,7 +36,7 @@ double UOp::const_float() const {
 }
 
 UOp constant(DType dtype, int64_t value, int lanes) {
-  if (is_float(dtype)) return make(Op::CONST, dtype, {}, Arg(float_word(round_to(dtype, double(value)))), lanes);
+  if (is_float(dtype)) return make(Op::CONST, dtype, {}, Arg(float_word(int_to_float(dtype, value))), lanes);
   if (dtype == DType::Index || dtype == DType::I64 || dtype == DType::U64) return make(Op::CONST, dtype, {}, Arg(uint64_t(value)), lanes);
   return make(Op::CONST, dtype, {}, Arg(uint64_t(int64_t(wrap_to(dtype, value)))), lanes);
 }
