@@ -4,7 +4,7 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 exec </dev/null
-export LC_ALL=C
+export LC_ALL=C.UTF-8
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit 2; }
@@ -17,6 +17,8 @@ step() {
   log="$(mktemp)"
   "$@" >"$log" 2>&1 &
   pid=$!
+  # A background job does not see Ctrl-C by itself.
+  trap 'kill "$pid" 2>/dev/null; rm -f "$log"; exit 130' INT TERM
   next=$((SECONDS + 60))
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
@@ -26,6 +28,7 @@ step() {
     fi
   done
   wait "$pid" || status=$?
+  trap - INT TERM
   if ((status != 0)); then
     say "FAILED after $((SECONDS - begin)) s: $text"
     say "  command: $*"
