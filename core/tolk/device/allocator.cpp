@@ -1,27 +1,16 @@
 #include "tolk/device/allocator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/text.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/status.h"
 
 namespace tolk {
-
-std::string human_bytes(uint64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " B";
-  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); unit++) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %s", value, kUnits[unit]);
-  return text;
-}
 
 tolk_status Allocator::create(const AllocationRequest& request, tolk_buffer** out) {
   tolk_buffer_desc desc{};

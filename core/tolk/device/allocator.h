@@ -67,7 +67,4 @@ private:
   uint64_t live_bytes_ = 0, live_count_ = 0, peak_bytes_ = 0, cached_bytes_ = 0;
 };
 
-// "1.50 GB", powers of 1000.
-std::string human_bytes(uint64_t bytes);
-
 } // namespace tolk

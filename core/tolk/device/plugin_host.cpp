@@ -1,5 +1,6 @@
 #include "tolk/device/plugin_host.h"
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstddef>
@@ -82,8 +83,8 @@ struct BlockHeader {
 };
 
 void* mem_alloc(void* ctx, uint64_t size, uint64_t align) noexcept {
-  if (align < alignof(std::max_align_t)) align = alignof(std::max_align_t);
   if ((align & (align - 1)) != 0 || size > PTRDIFF_MAX || align > (1u << 30)) return nullptr;
+  align = std::max<uint64_t>(align, alignof(std::max_align_t));
   void* origin = std::malloc(size + align + sizeof(BlockHeader));
   if (!origin) return nullptr;
   auto address = reinterpret_cast<uintptr_t>(origin) + sizeof(BlockHeader);

@@ -29,8 +29,10 @@ struct Registry {
   std::recursive_mutex mutex;
   std::vector<std::string> files; // load_plugin_file, in order of preference
   PluginSearch search;
+  std::vector<PluginCandidate> judged; // what was loaded or refused by loading, ever
   bool searched = false, closed = false;
   std::vector<std::unique_ptr<Plugin>> plugins;                        // in order of loading
+  std::vector<std::unique_ptr<Plugin>> unused;                         // loaded, but the name was taken
   std::map<std::string, std::unique_ptr<Device>, std::less<>> devices; // by canonical name
   std::unique_ptr<Plugin> host_plugin;
   std::unique_ptr<Device> host;
@@ -64,15 +66,14 @@ bool all_digits(std::string_view text) {
 }
 
 void search_again(Registry& r) {
-  PluginSearch fresh = search_plugins(r.files);
-  // What was loaded or refused after loading keeps its verdict: an entry is called once per process.
-  for (PluginCandidate& now : fresh.candidates)
-    for (const PluginCandidate& before : r.search.candidates)
-      if (before.path == now.path && before.inode == now.inode && before.device_id == now.device_id &&
-          before.state != CandidateState::Found && now.state == CandidateState::Found)
-        now = before;
-  r.search = std::move(fresh);
+  r.search = search_plugins(r.files);
   r.searched = true;
+  // What was loaded or refused by loading keeps its verdict: an entry is called once per process.
+  for (PluginCandidate& now : r.search.candidates)
+    for (const PluginCandidate& before : r.judged)
+      if (before.path == now.path && before.inode == now.inode && before.device_id == now.device_id &&
+          now.state == CandidateState::Found)
+        now = before;
 }
 
 void search_once(Registry& r) {
@@ -88,41 +89,44 @@ Plugin* loaded_plugin(Registry& r, std::string_view name) {
 // Loads a candidate that is still in state Found; null when it is refused.
 Plugin* try_load(Registry& r, PluginCandidate& candidate) {
   if (candidate.state != CandidateState::Found) return nullptr;
-  if (candidate.stamped) {
-    if (const Plugin* other = loaded_plugin(r, candidate.name)) {
-      candidate.state = CandidateState::Duplicate;
-      candidate.reason = "the name is taken by " + other->path + "; use --plugin to prefer this one";
-      return nullptr;
-    }
-  }
-  std::unique_ptr<Plugin> plugin = load_plugin(candidate);
-  if (!plugin) return nullptr;
-  if (const Plugin* other = loaded_plugin(r, plugin->name)) {
+  auto taken = [&](std::string_view name) {
+    const Plugin* other = loaded_plugin(r, name);
+    if (!other) return false;
     candidate.state = CandidateState::Duplicate;
     candidate.reason = "the name is taken by " + other->path + "; use --plugin to prefer this one";
-    // Its entry ran, so its table stays in memory; it is only never used.
-    static_cast<void>(plugin.release()); // NOLINT: see above
-    return nullptr;
+    return true;
+  };
+  if (candidate.stamped && taken(candidate.name)) return nullptr;
+  std::unique_ptr<Plugin> plugin = load_plugin(candidate);
+  Plugin* result = nullptr;
+  if (plugin && !taken(plugin->name)) {
+    result = plugin.get();
+    r.plugins.push_back(std::move(plugin));
+  } else if (plugin) {
+    r.unused.push_back(std::move(plugin)); // its entry ran and may have kept the host table
   }
-  r.plugins.push_back(std::move(plugin));
-  return r.plugins.back().get();
+  r.judged.push_back(candidate);
+  return result;
 }
 
 // Those whose file or stamp carries the name first, then those that say nothing about themselves.
-Plugin* find_plugin(Registry& r, const std::string& name) {
-  if (Plugin* p = loaded_plugin(r, name)) return p;
-  search_once(r);
-  for (PluginCandidate& c : r.search.candidates)
-    if (c.name == name) {
-      Plugin* p = try_load(r, c);
-      if (p && p->name == name) return p;
-    }
-  for (PluginCandidate& c : r.search.candidates)
-    if (!c.stamped) {
+Plugin* find_among_candidates(Registry& r, const std::string& name) {
+  for (bool anonymous : {false, true})
+    for (PluginCandidate& c : r.search.candidates) {
+      if (anonymous ? c.stamped : c.name != name) continue;
       Plugin* p = try_load(r, c);
       if (p && p->name == name) return p;
     }
   return nullptr;
+}
+
+Plugin* find_plugin(Registry& r, const std::string& name) {
+  if (Plugin* p = loaded_plugin(r, name)) return p;
+  search_once(r);
+  if (Plugin* p = find_among_candidates(r, name)) return p;
+  // The file may have come since, or the search path changed.
+  search_again(r);
+  return find_among_candidates(r, name);
 }
 
 // Where was looked and what was refused, for the message about a device that does not exist.

@@ -1,7 +1,7 @@
 // --list-devices: the plugin report as text and as JSON.
 #include <nlohmann/json.hpp>
 
-#include "tolk/device/allocator.h"
+#include "tolk/base/text.h"
 #include "tolk/device/registry.h"
 
 namespace tolk {
