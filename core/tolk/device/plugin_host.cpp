@@ -8,12 +8,12 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
-
-#include <xxhash.h>
+#include <optional>
 
 #include "tolk/base/config.h"
+#include "tolk/base/disk_cache.h"
+#include "tolk/base/hash.h"
 #include "tolk/base/log.h"
-#include "tolk/device/host_cache.h"
 #include "tolk/device/host_pool.h"
 #include "tolk/device/status.h"
 
@@ -134,19 +134,39 @@ void parallel_for(void*, uint64_t count, uint64_t grain, tolk_range_fn fn, void*
 
 uint32_t worker_count(void*) noexcept { return host_pool_width(); }
 
-const std::string& cache_folder(HostContext& c) {
-  std::lock_guard lock(c.mutex);
-  if (!c.cache_folder_known) {
-    c.cache_folder = open_cache_folder(c.name, c.compiler_id);
-    c.cache_folder_known = true;
-  }
-  return c.cache_folder;
+// Entries share the process's cache; the plugin and its compiler are part of every key.
+ContentKey cache_key(HostContext& c, tolk_bytes key) {
+  return Hasher()
+      .text("plugin")
+      .text(c.name)
+      .text(c.compiler_id)
+      .text({static_cast<const char*>(key.data), key.size})
+      .finish();
+}
+
+bool caching() { return Config::current().compile_cache && DiskCache::shared().usable(); }
+
+// A folder of the plugin's own in the cache folder, private like that one; empty when caching is off.
+std::string make_cache_folder(const HostContext& c) {
+  if (!caching()) return {};
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(DiskCache::shared().folder()) / "plugins" /
+                    (c.name + "-" + content_key(c.compiler_id).hex().substr(0, 16));
+  std::error_code ec;
+  fs::create_directories(folder, ec);
+  if (!ec) fs::permissions(folder, fs::perms::owner_all, ec);
+  return ec ? std::string() : folder.string();
 }
 
 const char* cache_path(void* ctx) noexcept {
   try {
-    const std::string& folder = cache_folder(context(ctx));
-    return folder.empty() ? nullptr : folder.c_str();
+    HostContext& c = context(ctx);
+    std::lock_guard lock(c.mutex);
+    if (!c.cache_folder_known) {
+      c.cache_folder = make_cache_folder(c);
+      c.cache_folder_known = true;
+    }
+    return c.cache_folder.empty() ? nullptr : c.cache_folder.c_str();
   } catch (...) {
     return nullptr;
   }
@@ -154,13 +174,13 @@ const char* cache_path(void* ctx) noexcept {
 
 tolk_status cache_get(void* ctx, tolk_bytes key, tolk_blob** value) noexcept {
   try {
-    std::string bytes;
-    if (!read_cache_entry(cache_folder(context(ctx)), {static_cast<const char*>(key.data), key.size}, bytes))
-      return TOLK_E_NOT_FOUND;
+    std::optional<std::string> bytes;
+    if (caching()) bytes = DiskCache::shared().get(cache_key(context(ctx), key));
+    if (!bytes) return TOLK_E_NOT_FOUND;
     void* data = nullptr;
-    *value = blob_create(ctx, bytes.size(), &data);
+    *value = blob_create(ctx, bytes->size(), &data);
     if (!*value) return TOLK_E_HOST_OOM;
-    std::memcpy(data, bytes.data(), bytes.size());
+    std::memcpy(data, bytes->data(), bytes->size());
     return TOLK_OK;
   } catch (...) {
     return TOLK_E_IO;
@@ -169,12 +189,10 @@ tolk_status cache_get(void* ctx, tolk_bytes key, tolk_blob** value) noexcept {
 
 tolk_status cache_put(void* ctx, tolk_bytes key, tolk_bytes value) noexcept {
   try {
-    const std::string& folder = cache_folder(context(ctx));
-    if (folder.empty()) return TOLK_OK; // caching is off: forgotten at once
-    return write_cache_entry(folder, {static_cast<const char*>(key.data), key.size},
-                             {static_cast<const char*>(value.data), value.size})
-               ? TOLK_OK
-               : TOLK_E_IO;
+    if (caching())
+      DiskCache::shared().put(cache_key(context(ctx), key),
+                              {static_cast<const char*>(value.data), value.size});
+    return TOLK_OK; // forgotten at once when caching is off
   } catch (...) {
     return TOLK_E_IO;
   }
