@@ -151,8 +151,9 @@ BOOST_AUTO_TEST_CASE(each_rule_rejects_its_violation) {
       "%10 = RANGE i32 %4\n%11 = END %10\n%12 = NEG i32 %10",
       "%10 = RANGE i32 %4\n%11 = NEG i32 %4\n%12 = END %10\n%13 = NEG i32 %11",
       "%10 = IF %6\n%11 = NEG i32 %4\n%12 = ENDIF %10\n%13 = NEG i32 %11",
-      "%10 = RANGE i32 %4\n%11 = NEG i32 %4\n%12 = END %10\n%13 = RANGE i32 %4\n%14 = NEG i32 %11\n%15 = END "
-      "%13",
+      ("%10 = RANGE i32 %4\n%11 = NEG i32 %4\n%12 = END %10\n%13 = RANGE i32 %4\n%14 = NEG i32 %11\n%15 = "
+       "END "
+       "%13"),
       "%10 = IF %6\n%11 = BARRIER\n%12 = ENDIF %10",
       "%10 = IF %6\n%11 = RANGE i32 %4\n%12 = BARRIER\n%13 = END %11\n%14 = ENDIF %10",
       // vectors
