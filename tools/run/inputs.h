@@ -1,0 +1,38 @@
+// Values for a model's inputs: from files where the user names them, from random numbers elsewhere.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "tolk/io/value.h"
+#include "tolk/onnx/graph.h"
+
+namespace tolk::run {
+
+struct InputValue {
+  std::string name;
+  io::Value value;
+  std::string source; // the file, or "random"
+};
+
+struct PreparedInputs {
+  std::vector<InputValue> values; // in the model's order, one for each input
+  std::vector<std::string> notes; // what was assumed, a sentence each
+};
+
+// Throws InvalidArgument that names the input, what the model expects and what the file or flag gives:
+// unknown names, two values for one input, wrong type, rank or size, dimensions of one name with two sizes,
+// inputs that cannot be made up. Errors of files as their readers throw them.
+PreparedInputs prepare_inputs(const std::vector<onnx::ValueInfo>& inputs, const Options& options);
+
+// Reads a value for `info` from a .npy, .pb or .npz file (by its ending; a .npz must hold the input's name,
+// or one array only). An exact conversion is made where a file cannot name the type: u16 bits or f32 for
+// bf16, f32 for f8 and f4, i8 and u8 for 4- and 2-bit integers.
+io::Value read_input(const onnx::ValueInfo& info, const std::string& file);
+
+// The same for a value that is already read; `file` is for errors. Checks type and rank only, not symbolic
+// sizes.
+io::Value fit_input(const onnx::ValueInfo& info, io::Value value, const std::string& file);
+
+} // namespace tolk::run

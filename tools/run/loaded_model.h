@@ -1,0 +1,27 @@
+// A model as the launcher sees it. The engine stands behind run_model.cpp alone; tests put functions here.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tolk/io/value.h"
+#include "tolk/onnx/model.h"
+
+namespace tolk::run {
+
+// Takes a value for every input, gives the outputs in order.
+using RunModel = std::function<std::vector<io::NamedValue>(const std::vector<io::NamedValue>&)>;
+
+struct LoadedModel {
+  std::vector<onnx::ValueInfo> inputs,
+      outputs; // in the file's order; inputs without those that have an initializer
+  std::string device;
+  RunModel run;
+  std::function<onnx::Timings()> timings;
+};
+
+// Loads a model's file for a run. Throws the errors of onnx::Model::load.
+using Loader = std::function<LoadedModel(const std::string& path)>;
+
+} // namespace tolk::run
