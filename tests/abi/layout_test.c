@@ -1,5 +1,6 @@
-/* Pins the layout of every struct of the plugin interface for 64-bit machines: a wrong size or offset does not compile.
- * A field may be appended (its struct's size changes here); an existing line never changes within a major. */
+/* Pins the layout of every struct of the plugin interface for 64-bit machines: a wrong size or offset does
+ * not compile. A field may be appended (its struct's size changes here); an existing line never changes
+ * within a major. */
 #include <tolk/plugin/tolk_plugin.h>
 
 /* clang-format off */
@@ -298,6 +299,8 @@ VALUE(TOLK_KIND_CPU, 1) VALUE(TOLK_KIND_DISCRETE_GPU, 3) VALUE(TOLK_KIND_NULL, 5
 /* The feature bits are the opcodes of kernel_ir_ops.def. */
 #define BIT(op) typedef char bit_of_##op[TOLK_FEATURE_##op == UINT64_C(1) << TOLK_IR_##op ? 1 : -1];
 BIT(MULACC) BIT(SQRT) BIT(TRUNC) BIT(EXP2) BIT(LOG2) BIT(SIN) BIT(EXP) BIT(LOG) BIT(COS)
-/* clang-format on */
+    /* clang-format on */
 
-int main(void) { return 0; }
+    int main(void) {
+  return 0;
+}

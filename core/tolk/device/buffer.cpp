@@ -125,23 +125,23 @@ BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const 
   if (writable) desc.usage |= TOLK_USAGE_KERNEL_WRITE | TOLK_USAGE_COPY_DESTINATION;
   desc.size = buffer->bytes_;
   using Owner = std::shared_ptr<const void>;
-  auto kept = std::make_unique<Owner>(std::move(owner));
   tolk_buffer* storage = nullptr;
   device.require_usable();
   Plugin& plugin = device.plugin();
+  auto* kept = new Owner(std::move(owner)); // goes with the release function, unless the plugin refuses
   tolk_status status;
   {
     auto serial = plugin.serialize();
     status = plugin.buffer.import_handle(
         device.handle(), &desc, TOLK_HANDLE_HOST_POINTER, address,
-        [](void* arg) { delete static_cast<Owner*>(arg); }, kept.get(), &storage);
+        [](void* arg) { delete static_cast<Owner*>(arg); }, kept, &storage);
   }
+  if (status < 0) delete kept;
   if (status == TOLK_E_UNSUPPORTED || status == TOLK_E_LIMIT) {
     take_error_text(status);
     return nullptr;
   }
   device.check(status, "import of host memory");
-  static_cast<void>(kept.release()); // the plugin calls the release function with it
   device.allocator().adopt(storage);
   buffer->imported_ = true;
   buffer->writable_ = writable;

@@ -64,14 +64,16 @@ void log_message(void* ctx, uint32_t level, const char* text) noexcept {
       log::debug(5, line);
       break;
     }
-  } catch (...) { // a log line is not worth a crash
+  } catch (...) {
+    return; // a log line is not worth a crash
   }
 }
 
 tolk_status set_error(void*, tolk_status code, const char* text) noexcept {
   try {
     keep_error_text(code, text);
-  } catch (...) { // the code alone still says what happened
+  } catch (...) {
+    return code; // the code alone still says what happened
   }
   return code;
 }
@@ -87,13 +89,13 @@ void* mem_alloc(void* ctx, uint64_t size, uint64_t align) noexcept {
   align = std::max<uint64_t>(align, alignof(std::max_align_t));
   void* origin = std::malloc(size + align + sizeof(BlockHeader));
   if (!origin) return nullptr;
-  auto address = reinterpret_cast<uintptr_t>(origin) + sizeof(BlockHeader);
-  address = (address + align - 1) & ~(static_cast<uintptr_t>(align) - 1);
+  char* block = static_cast<char*>(origin) + sizeof(BlockHeader);
+  block += (align - reinterpret_cast<uintptr_t>(block) % align) % align;
   BlockHeader header{origin, size};
-  std::memcpy(reinterpret_cast<void*>(address - sizeof header), &header, sizeof header);
+  std::memcpy(block - sizeof header, &header, sizeof header);
   context(ctx).live_allocations.fetch_add(1, std::memory_order_relaxed);
   context(ctx).live_bytes.fetch_add(size, std::memory_order_relaxed);
-  return reinterpret_cast<void*>(address);
+  return block;
 }
 
 void mem_free(void* ctx, void* pointer) noexcept {

@@ -170,37 +170,16 @@ void mark_same_files(std::vector<PluginCandidate>& candidates) {
 
 } // namespace
 
-const char* state_name(CandidateState state) {
-  switch (state) {
-  case CandidateState::Found:
-    return "found";
-  case CandidateState::Loaded:
-    return "loaded";
-  case CandidateState::System:
-    return "system";
-  case CandidateState::Version:
-    return "version";
-  case CandidateState::Minor:
-    return "minor";
-  case CandidateState::Symbol:
-    return "symbol";
-  case CandidateState::Loader:
-    return "loader";
-  case CandidateState::Damaged:
-    return "damaged";
-  case CandidateState::Machine:
-    return "machine";
-  case CandidateState::Duplicate:
-    return "duplicate name";
-  case CandidateState::SameFile:
-    return "same file";
-  case CandidateState::Slow:
-    return "slow";
-  case CandidateState::Unsafe:
-    return "unsafe";
-  }
-  return "unknown";
-}
+namespace {
+constexpr const char* kStates[][2] = {
+#define TOLK_PLUGIN_STATE(Name, text, meaning) {text, meaning},
+#include "tolk/device/plugin_states.def"
+#undef TOLK_PLUGIN_STATE
+};
+} // namespace
+
+const char* state_name(CandidateState state) { return kStates[static_cast<size_t>(state)][0]; }
+const char* state_meaning(CandidateState state) { return kStates[static_cast<size_t>(state)][1]; }
 
 const char* origin_name(PluginOrigin origin) {
   switch (origin) {
@@ -254,7 +233,14 @@ PluginCandidate inspect_plugin_file(const std::string& path, PluginOrigin origin
   candidate.device_id = s.st_dev;
   candidate.inode = s.st_ino;
   if (origin != PluginOrigin::File) {
-    if (std::string problem = trust_problem(s, "file"); !problem.empty()) {
+    std::string problem = trust_problem(s, "file");
+    // The folder that really holds it, since the path may be a link.
+    std::error_code ec;
+    struct stat folder{};
+    fs::path real = fs::canonical(path, ec).parent_path();
+    if (problem.empty() && !ec && stat(real.c_str(), &folder) == 0)
+      problem = trust_problem(folder, "directory");
+    if (!problem.empty()) {
       reject(candidate, CandidateState::Unsafe, problem);
       return candidate;
     }

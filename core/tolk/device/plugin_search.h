@@ -11,22 +11,14 @@
 
 namespace tolk {
 
+// What became of a candidate; plugin_states.def has the meanings.
 enum class CandidateState {
-  Found,     // acceptable so far, not loaded
-  Loaded,    // in use
-  System,    // this machine cannot run it (no driver, wrong processor)
-  Version,   // built for another major of the interface
-  Minor,     // needs a newer tolk
-  Symbol,    // has no entry point
-  Loader,    // the dynamic loader refused it: missing dependency or symbol
-  Damaged,   // not a shared library, cut short, or a faulty table
-  Machine,   // built for another processor
-  Duplicate, // another plugin already has the name
-  SameFile,  // another path of a file that is already listed
-  Slow,      // the entry did not return in time
-  Unsafe,    // ownership or mode of the file or its directory
+#define TOLK_PLUGIN_STATE(Name, text, meaning) Name,
+#include "tolk/device/plugin_states.def"
+#undef TOLK_PLUGIN_STATE
 };
-TOLK_API const char* state_name(CandidateState state); // "found", "loaded", "same file", ...
+TOLK_API const char* state_name(CandidateState state);    // "found", "loaded", "same file", ...
+TOLK_API const char* state_meaning(CandidateState state); // one line, for the documentation
 
 // What kind of directory a candidate came from; decides whether it may be a default device.
 enum class PluginOrigin {

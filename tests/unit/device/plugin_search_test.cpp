@@ -267,6 +267,17 @@ BOOST_AUTO_TEST_CASE(a_second_path_to_a_file_is_recorded_as_such) {
   BOOST_TEST(seen);
 }
 
+BOOST_AUTO_TEST_CASE(a_link_into_an_unsafe_folder_is_refused) {
+  TemporaryFolder folder, open_to_all;
+  fs::copy_file(null_plugin_file(), open_to_all / "libtolk-backend-null.so");
+  chmod((open_to_all / "libtolk-backend-null.so").c_str(), 0644);
+  chmod(open_to_all.path().c_str(), 0777);
+  fs::create_symlink(open_to_all / "libtolk-backend-null.so", folder / "libtolk-backend-null.so");
+  PluginCandidate candidate = inspect_plugin_file(folder / "libtolk-backend-null.so", PluginOrigin::Path);
+  BOOST_TEST(candidate.state == CandidateState::Unsafe);
+  BOOST_TEST(contains(candidate.reason, "directory is writable by everyone"), candidate.reason);
+}
+
 BOOST_AUTO_TEST_CASE(plugin_only_replaces_the_search) {
   Config config = search_in(TOLK_PLUGIN_FOLDER);
   config.plugin_only = plugin_file("basic");

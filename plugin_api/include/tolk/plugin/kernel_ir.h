@@ -1,12 +1,13 @@
 /* kernel_ir.h - a kernel as flat C arrays.
  *
- * This is the one form of a compiled kernel that has no text: target kind TOLK_TARGET_KERNEL_IR, the input of the
- * reference interpreter, the form of golden tests and bug reports. It is a list of operations in execution order.
- * Operation number k defines value k; a source is the number of an earlier operation. RANGE/END and IF/ENDIF nest
- * properly; a value defined inside a block is used only inside it. All pointers are borrowed and read-only.
+ * This is the one form of a compiled kernel that has no text: target kind TOLK_TARGET_KERNEL_IR, the input of
+ * the reference interpreter, the form of golden tests and bug reports. It is a list of operations in
+ * execution order. Operation number k defines value k; a source is the number of an earlier operation.
+ * RANGE/END and IF/ENDIF nest properly; a value defined inside a block is used only inside it. All pointers
+ * are borrowed and read-only.
  *
- * Work: a launch runs the list once for every work-item of every work-group. On devices whose local_product_max is 1
- * (CPUs) a work-group has one item and the group index counts tiles.
+ * Work: a launch runs the list once for every work-item of every work-group. On devices whose
+ * local_product_max is 1 (CPUs) a work-group has one item and the group index counts tiles.
  *
  *   PARAM buffer 0 (f32)        %0
  *   PARAM buffer 1 (f32)        %1
@@ -29,14 +30,15 @@ enum {
 };
 
 enum {
-  TOLK_IR_NO_WRAP = 1 /* ADD, SUB, MUL, SHL, NEG of integers: the exact result fits the dtype (index arithmetic) */
+  TOLK_IR_NO_WRAP =
+      1 /* ADD, SUB, MUL, SHL, NEG of integers: the exact result fits the dtype (index arithmetic) */
 };
 
 typedef struct tolk_ir_op {
-  uint16_t opcode;       /* TOLK_IR_* */
-  uint8_t dtype;         /* TOLK_DTYPE_* of the result; element type for storage; of the value for STORE */
-  uint8_t flags;         /* TOLK_IR_NO_WRAP */
-  uint16_t lanes;        /* vector width of the result, 1 for scalars */
+  uint16_t opcode; /* TOLK_IR_* */
+  uint8_t dtype;   /* TOLK_DTYPE_* of the result; element type for storage; of the value for STORE */
+  uint8_t flags;   /* TOLK_IR_NO_WRAP */
+  uint16_t lanes;  /* vector width of the result, 1 for scalars */
   uint16_t source_count;
   uint32_t first_source; /* index into sources */
   uint32_t first_attr;   /* index into attrs */

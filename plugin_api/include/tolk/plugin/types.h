@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Handles. All are made and destroyed by the plugin and owned by the host. What is behind one is the plugin's secret. */
+/* Handles. All are made and destroyed by the plugin and owned by the host. What is behind one is the plugin's
+ * secret. */
 typedef struct tolk_device tolk_device;
 typedef struct tolk_buffer tolk_buffer;
 typedef struct tolk_stream tolk_stream;
@@ -41,12 +42,12 @@ typedef struct tolk_ref {
 enum { TOLK_PARAM_BUFFER = 0, TOLK_PARAM_VALUE = 1 };
 enum { TOLK_ACCESS_READ = 1, TOLK_ACCESS_WRITE = 2 };
 typedef struct tolk_param {
-  uint32_t kind;    /* TOLK_PARAM_* */
-  uint32_t access;  /* buffers: TOLK_ACCESS_* bits */
-  uint32_t dtype;   /* element type of the buffer, or type of the value */
+  uint32_t kind;   /* TOLK_PARAM_* */
+  uint32_t access; /* buffers: TOLK_ACCESS_* bits */
+  uint32_t dtype;  /* element type of the buffer, or type of the value */
   uint32_t reserved;
   uint64_t count;   /* buffers: number of elements that the kernel may touch, 0 when unknown */
-  int64_t min, max; /* values: the inclusive range that the kernel was compiled for */
+  int64_t min, max; /* values: the inclusive range that the kernel was compiled for; both 0: not known */
 } tolk_param;
 
 #endif
