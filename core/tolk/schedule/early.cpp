@@ -1,0 +1,230 @@
+#include "tolk/schedule/early.h"
+
+#include "tolk/base/error.h"
+#include "tolk/schedule/views.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk::schedule {
+namespace {
+
+constexpr OpSet kShuffles(Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::EXPAND);
+
+bool is_empty(const Shape& shape) {
+  for (const SInt& d : shape)
+    if (d.max() == 0) return true;
+  return false;
+}
+
+// A constant of the shape.
+UOp filled(const UOp& value, const Shape& shape) {
+  return shape.empty() ? value : expand(reshape(value, Shape(shape.size(), SInt(1))), shape);
+}
+
+class EarlyPass {
+public:
+  EarlyPass(const UOp& body, const Options& options) : options_(options), body_(body) {}
+
+  Early run() {
+    std::vector<UOp> order = toposort(body_);
+    // States of storage that a write of this graph ends.
+    for (const UOp& u : order)
+      if (u.is(Op::STORE))
+        if (UOp state = viewed_state(u.src(0))) superseded_.insert(state);
+    for (const UOp& u : order) {
+      if (u == body_) break;
+      devices_.set(u, find_device(u));
+      done_.set(u, u.dtype() == DType::Index ? u : rewritten(u));
+    }
+    for (const UOp& root : body_.src()) out_.roots.push_back(at(root));
+    return std::move(out_);
+  }
+
+private:
+  UOp at(const UOp& u) const {
+    const UOp* found = done_.find(u);
+    return found ? *found : UOp();
+  }
+
+  // The device of a node of the body, from its first source that has one; null for constants. Texts are
+  // interned.
+  const std::string* find_device(const UOp& u) const {
+    if (u.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) return &device_text(u);
+    for (const UOp& s : u.src())
+      if (auto found = devices_.find(s)) return *found;
+    return nullptr;
+  }
+
+  UOp rebuilt(const UOp& u) {
+    bool changed = false;
+    src_.clear();
+    for (const UOp& s : u.src()) {
+      src_.push_back(at(s));
+      changed |= src_.back() != s;
+    }
+    if (!changed) return u;
+    // The constructors merge and cancel; what they cannot is kept as it is.
+    if (u.is(Op::RESHAPE)) return reshape(src_[0], shape_of(u));
+    if (u.is(Op::PERMUTE)) return permute(src_[0], {u.arg().ints().begin(), u.arg().ints().end()});
+    return with_sources(u, src_);
+  }
+
+  UOp rewritten(const UOp& u) {
+    switch (u.op()) {
+    case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
+      return at(u.src(0));
+    case Op::STORE:
+      return store(u);
+    default:
+      break;
+    }
+    if (!u.is(ops::Storage | ops::Effect) && is_empty(shape_of(u)))
+      return filled(zero_of(u.dtype()), shape_of(u));
+    switch (u.op()) {
+    case Op::AFTER:
+      return after_effects(u);
+    case Op::REDUCE_AXIS: {
+      UOp value = at(u.src(0));
+      if (is_empty(shape_of(value))) return filled(reduce_identity(reduce_op(u), u.dtype()), shape_of(u));
+      return split_reduction(rebuilt(u), options_, out_.stored);
+    }
+    case Op::GATHER:
+      if (is_empty(shape_of(u.src(0))))
+        return filled(zero_of(u.dtype()), shape_of(u)); // every index is outside
+      return rebuilt(u);
+    case Op::CONTIGUOUS:
+      return materialised(u);
+    case Op::COPY:
+      return copied(u);
+    default:
+      return rebuilt(u);
+    }
+  }
+
+  // The value in memory, in its own order of elements.
+  UOp materialised(const UOp& u) {
+    UOp value = at(u.src(0));
+    UOp storage = viewed_storage(value);
+    if (!storage) {
+      // A reshape keeps the order: its source's axes are the better loops.
+      UOp base = value;
+      while (base.is(Op::RESHAPE)) base = base.src(0);
+      if (!viewed_storage(base)) out_.stored.insert(base);
+      return value;
+    }
+    if (contiguous_range(value) && !superseded_.contains(viewed_state(u.src(0)))) return value;
+    return contiguous(value);
+  }
+
+  UOp copied(const UOp& u) {
+    UOp value = at(u.src(0));
+    auto from = devices_.find(u.src(0));
+    if (from && **from == device_text(u)) return value;
+    if (!from) { // nothing to copy: it is computed where it is wanted
+      UOp there = with_sources(u, std::span(&value, 1));
+      out_.stored.insert(there);
+      return there;
+    }
+    std::vector<UOp> views;
+    while (!contiguous_range(value) && value.is(kShuffles) && !out_.stored.contains(value)) {
+      views.push_back(value);
+      value = value.src(0);
+    }
+    bool is_storage = bool(viewed_storage(value));
+    if (is_storage && !contiguous_range(value)) value = contiguous(value);
+    if (!is_storage) out_.stored.insert(value);
+    UOp moved = with_sources(u, std::span(&value, 1));
+    out_.stored.insert(moved);
+    while (!views.empty()) {
+      src_.assign(views.back().src().begin(), views.back().src().end());
+      src_[0] = moved;
+      moved = with_sources(views.back(), src_);
+      views.pop_back();
+    }
+    return moved;
+  }
+
+  // STORE, or null when nothing is written.
+  UOp store(const UOp& u) {
+    UOp target = at(u.src(0)), value = at(u.src(1));
+    if (is_empty(shape_of(u.src(0))) || target == value) return {};
+    if (!viewed_storage(target)) return {}; // the AFTER takes the value, or complains
+    while (target.is(Op::BITCAST)) {
+      target = target.src(0);
+      value = bitcast(value, target.dtype());
+    }
+    for (const UOp* part = &target; !part->is(ops::Storage); part = &part->src(0)) check_target(*part);
+    return store_to(target, value);
+  }
+
+  // Every element of a target must be a place of its own.
+  static void check_target(const UOp& u) {
+    bool injective = true;
+    if (u.is(Op::EXPAND)) injective = numel(shape_of(u)) == numel(shape_of(u.src(0)));
+    if (u.is(Op::WINDOW)) {
+      const Shape& shape = shape_of(u);
+      auto axis = size_t(u.arg().i(0));
+      int64_t stride = u.arg().i(1), reach = (shape[axis + 1].max() - 1) * u.arg().i(2);
+      injective = shape[axis] == 1 || reach < stride;
+    }
+    if (!injective)
+      throw InvalidArgument("a store through " + std::string(name(u.op())) + " to " + to_string(shape_of(u)) +
+                            " would write elements more than once; assign to the view it repeats");
+    if (u.is(Op::BITCAST))
+      throw InvalidArgument("a store through a reshaped bitcast is not possible; bitcast the value instead");
+  }
+
+  UOp after_effects(const UOp& u) {
+    UOp value = at(u.src(0));
+    bool in_place = bool(viewed_storage(value));
+    src_.assign({value});
+    for (size_t i = 1; i < u.nsrc(); ++i) {
+      const UOp& effect = u.src(i);
+      if (!effect.is(OpSet(Op::STORE, Op::AFTER)))
+        throw InvalidArgument(std::string("an AFTER waits for STORE and AFTER, not for ") +
+                              name(effect.op()));
+      UOp now = at(effect);
+      if (!in_place && effect.is(Op::STORE) && effect.src(0) == u.src(0) && !now) {
+        // Assigning to a computed value is only another value.
+        UOp assigned = at(effect.src(1));
+        if (shape_of(assigned).empty()) assigned = filled(assigned, shape_of(value));
+        UOp base = assigned;
+        while (base.is(Op::RESHAPE)) base = base.src(0);
+        if (!viewed_storage(base)) out_.stored.insert(base);
+        return assigned;
+      }
+      if (!now && effect.is(Op::STORE) && !viewed_storage(at(effect.src(0))) &&
+          !is_empty(shape_of(effect.src(0))))
+        throw InvalidArgument("a store needs a view of storage as its target, found " +
+                              print_line(effect.src(0)) + "; realize the target first");
+      if (now && now.is(OpSet(Op::STORE, Op::AFTER))) {
+        src_.push_back(now);
+      } else if (effect.is(Op::AFTER) && !is_empty(shape_of(effect))) {
+        throw InvalidArgument(
+            "a store to part of a computed value is not possible; realize the value first: " +
+            print_line(effect));
+      }
+    }
+    if (src_.size() == 1) return value;
+    if (!in_place)
+      throw InvalidArgument("a value that waits for a store must be a view of storage, found " +
+                            print_line(u.src(0)));
+    return with_sources(u, src_);
+  }
+
+  const Options& options_;
+  UOp body_;
+  Early out_;
+  Memo<UOp> done_;
+  Memo<const std::string*> devices_; // by node of the body
+  UOpSet superseded_;
+  std::vector<UOp> src_;
+};
+
+} // namespace
+
+Early early_rewrites(const UOp& body, const Options& options) { return EarlyPass(body, options).run(); }
+
+} // namespace tolk::schedule

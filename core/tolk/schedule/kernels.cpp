@@ -1,0 +1,265 @@
+#include "tolk/schedule/kernels.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "tolk/base/check.h"
+#include "tolk/schedule/kernel_ast.h"
+#include "tolk/schedule/rebuild.h"
+#include "tolk/schedule/values.h"
+#include "tolk/schedule/views.h"
+#include "tolk/uop/build.h"
+
+namespace tolk::schedule {
+namespace {
+
+UOp base_of(const UOp& storage) { return storage.is(Op::SLICE) ? storage.src(0) : storage; }
+
+// Part of a base that a storage node covers.
+struct Bytes {
+  int64_t begin, end;
+};
+Bytes bytes_of(const UOp& storage) {
+  int64_t begin = storage.is(Op::SLICE) ? storage.arg().i(0) : 0;
+  return {begin, begin + int64_t(storage_bytes(storage.dtype(), uint64_t(elements_of(storage))))};
+}
+
+// Whether storing to target[index] may change what the value still has to read: elements of the same base
+// other than the one being stored.
+bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index) {
+  std::vector<UOp> todo{value};
+  std::unordered_map<const UOpNode*, char> seen;
+  Bytes written = bytes_of(target);
+  while (!todo.empty()) {
+    UOp u = std::move(todo.back());
+    todo.pop_back();
+    if (!u.has(kHasLoad) || !seen.emplace(u.node(), 1).second) continue;
+    if (u.is(Op::LOAD) && base_of(u.src(0)) == base_of(target)) {
+      Bytes read = bytes_of(u.src(0));
+      bool apart = read.end <= written.begin || written.end <= read.begin;
+      if (u.src(0) == target) {
+        bool same = u.src(1) == index;
+        apart = same || u.src(1).vmax() < index.vmin() || index.vmax() < u.src(1).vmin();
+      }
+      if (!apart) return true;
+    }
+    for (const UOp& s : u.src()) todo.push_back(s);
+  }
+  return false;
+}
+
+class ItemBuilder {
+public:
+  ItemBuilder(const Graph& graph, const Fusion& fusion, IndexSpace& index, int64_t arguments,
+              const Options& options)
+      : graph_(graph), fusion_(fusion), index_(index), options_(options) {
+    storage_.resize(graph.nodes.size());
+    item_of_.assign(graph.nodes.size(), -1);
+    kernel_item_.assign(fusion.kernels.size(), -1);
+    for (size_t i = 0; i < graph.outputs.size(); ++i) {
+      int n = graph.outputs[i];
+      const Node& node = graph.nodes[size_t(n)];
+      out_.outputs.push_back(
+          param_node(arguments + int64_t(i), node.u.dtype(), node.numel, graph.device_name(n, options)));
+      storage_[size_t(n)] = out_.outputs.back();
+    }
+  }
+
+  Items run() {
+    absorb_copies();
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (fusion_.nodes[n].stored && !storage_[n]) storage_[n] = temporary(int(n));
+    Values values(graph_, fusion_, index_, storage_);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const FusedNode& fused = fusion_.nodes[n];
+      if (fused.kernel < 0) continue;
+      const Node& node = graph_.nodes[n];
+      if (node.kind == Kind::Copy)
+        copy(int(n));
+      else if (node.kind == Kind::Store)
+        store(int(n), values);
+      else
+        kernel(int(n), values.own(int(n)));
+    }
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) connect(int(n));
+    if (options_.max_kernel_buffers > 0) limit_buffers(values);
+    for (Item& item : out_.items) {
+      std::sort(item.needs.begin(), item.needs.end());
+      item.needs.erase(std::unique(item.needs.begin(), item.needs.end()), item.needs.end());
+    }
+    return std::move(out_);
+  }
+
+private:
+  const Node& node(int n) const { return graph_.nodes[size_t(n)]; }
+
+  UOp temporary(int n) {
+    const Node& at = node(n);
+    return buffer_node(next_slot_--, at.u.dtype(), at.numel, graph_.device_name(n, options_));
+  }
+
+  // A view of the body's storage, by its number: what it is at the bottom, and in which state it is read.
+  struct View {
+    int storage, after;
+  };
+  View view_below(int n) const {
+    View view{n, Graph::kNoState};
+    while (node(view.storage).kind != Kind::Storage) {
+      if (node(view.storage).kind == Kind::After && view.after < 0) view.after = view.storage;
+      view.storage = graph_.sources_of(view.storage)[0];
+    }
+    return view;
+  }
+
+  // STORE(dense view, COPY): the copy writes straight to its target.
+  void absorb_copies() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (node(int(n)).kind != Kind::Store) continue;
+      int value = graph_.sources_of(int(n)).back();
+      auto only_user = [&](int v) { return graph_.users_of(v).size() == 1; };
+      while (node(value).u.is(Op::RESHAPE) && only_user(value)) value = graph_.sources_of(value)[0];
+      auto range = contiguous_range(node(int(n)).u.src(0));
+      if (node(value).kind != Kind::Copy || !only_user(value) || node(value).output >= 0 || !range) continue;
+      storage_[size_t(value)] = range_storage(*range);
+      absorbed_.emplace(value, int(n));
+      skipped_.emplace(int(n), value);
+    }
+  }
+
+  Item& add(int n, UOp call) {
+    item_of_[size_t(n)] = int(out_.items.size());
+    Item item;
+    item.call = std::move(call), item.node = n;
+    out_.items.push_back(std::move(item));
+    return out_.items.back();
+  }
+
+  void kernel(int n, const UOp& value) {
+    const FusedNode& fused = fusion_.nodes[size_t(n)];
+    const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
+    const Use& own = fusion_.own[size_t(fused.own)];
+    UOp at = index_.flat(shape_of(node(n).u), index_.tuple(own.tuple), {});
+    kernel_item_[size_t(fused.kernel)] = int(out_.items.size());
+    add(n, ast_.kernel_call(storage_[size_t(n)], at, value, result_loops(k)));
+  }
+
+  std::span<const UOp> result_loops(const FusedKernel& k) const {
+    return {k.loops.data(), size_t(k.result_loops)};
+  }
+
+  void store(int n, const Values& values) {
+    const FusedNode& fused = fusion_.nodes[size_t(n)];
+    const Use& own = fusion_.own[size_t(fused.own)];
+    State superseded = superseded_by(n);
+    if (auto it = skipped_.find(n); it != skipped_.end()) {
+      int item = item_of_[size_t(it->second)];
+      out_.items[size_t(item)].superseded = superseded;
+      item_of_[size_t(n)] = item;
+      kernel_item_[size_t(fused.kernel)] = item;
+      return;
+    }
+    // The target's index, by the same rules by which values are read.
+    int at = graph_.sources_of(n)[0];
+    TupleId tuple = own.tuple;
+    for (; node(at).kind != Kind::Storage; at = graph_.sources_of(at)[0])
+      if (node(at).kind == Kind::Movement) tuple = index_.through(node(at).u, tuple, {}).tuple;
+    const UOp& target = node(at).u;
+    UOp index = index_.simplified(index_.tuple(tuple)[0], {});
+    UOp value = values.own(n);
+    const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
+    kernel_item_[size_t(fused.kernel)] = int(out_.items.size());
+    if (overwrites_own_input(value, target, index)) {
+      // Through a temporary: every element is read before the first is overwritten.
+      int value_node = graph_.sources_of(n).back();
+      UOp temporary =
+          buffer_node(next_slot_--, value.dtype(), node(n).numel, graph_.device_name(value_node, options_));
+      UOp place = index_.flat(shape_of(node(n).u.src(0)), index_.tuple(own.tuple), {});
+      int first = int(out_.items.size());
+      add(n, ast_.kernel_call(temporary, place, value, result_loops(k)));
+      Item& second = add(n, ast_.kernel_call(target, index, load(temporary, place), result_loops(k)));
+      second.needs.push_back(first);
+    } else {
+      add(n, ast_.kernel_call(target, index, value, result_loops(k)));
+    }
+    out_.items.back().store = n;
+    out_.items.back().superseded = superseded;
+  }
+
+  State superseded_by(int store) const {
+    View view = view_below(graph_.sources_of(store)[0]);
+    return {base_of(node(view.storage).u), view.after};
+  }
+
+  void copy(int n) {
+    const Node& at = node(n);
+    int source = graph_.sources_of(n)[0];
+    UOp from;
+    std::vector<int> needs;
+    std::vector<State> reads;
+    if (fusion_.nodes[size_t(source)].stored) {
+      from = storage_[size_t(source)];
+      needs.push_back(item_of_[size_t(source)]);
+    } else {
+      auto range = contiguous_range(node(source).u);
+      TOLK_CHECK(range, "the source of a copy is neither stored nor a dense view of storage");
+      from = range_storage(*range);
+      View view = view_below(source);
+      reads.push_back({base_of(node(view.storage).u), view.after});
+    }
+    UOp body = copy_to(param_node(1, at.u.dtype(), at.numel), graph_.device_name(n, options_));
+    UOp arguments[] = {storage_[size_t(n)], from};
+    Item& item = add(n, call(body, arguments));
+    item.needs = std::move(needs), item.reads = std::move(reads);
+    if (auto it = absorbed_.find(n); it != absorbed_.end()) item.store = it->second;
+  }
+
+  // What the kernels read: the users of every stored value and of the body's storage.
+  void connect(int n) {
+    const FusedNode& fused = fusion_.nodes[size_t(n)];
+    const Node& at = node(n);
+    if (!fused.stored && at.kind != Kind::Storage) return;
+    for (const Use& use : fused.uses) {
+      int reader = kernel_item_[size_t(use.kernel)];
+      Item& user = out_.items[size_t(reader)];
+      if (fused.stored) {
+        if (item_of_[size_t(n)] != reader) user.needs.push_back(item_of_[size_t(n)]);
+        continue;
+      }
+      State state{base_of(at.u), use.state};
+      if (user.reads.empty() || !(user.reads.back() == state)) user.reads.push_back(state);
+    }
+  }
+
+  // Kernels that read too much: values in their middle whose own reads stay below the limit.
+  void limit_buffers(const Values& values) {
+    auto limit = size_t(options_.max_kernel_buffers);
+    for (const Item& item : out_.items) {
+      if (item.call.src(0).is(Op::COPY) || item.call.nsrc() - 1 <= limit) continue;
+      int kernel = fusion_.nodes[size_t(item.node)].kernel;
+      values.cut_for_buffers(kernel, limit - 1, out_.too_many);
+    }
+    std::sort(out_.too_many.begin(), out_.too_many.end());
+    out_.too_many.erase(std::unique(out_.too_many.begin(), out_.too_many.end()), out_.too_many.end());
+  }
+
+  const Graph& graph_;
+  const Fusion& fusion_;
+  IndexSpace& index_;
+  const Options& options_;
+  KernelAst ast_;
+  Items out_;
+  std::vector<UOp> storage_;     // of stored nodes
+  std::vector<int> item_of_;     // that makes a node's value available, or carries out a Store
+  std::vector<int> kernel_item_; // that evaluates a kernel's expression
+  std::unordered_map<int, int> absorbed_, skipped_; // Copy to Store, and back
+  int64_t next_slot_ = -1;
+};
+
+} // namespace
+
+Items build_items(const Graph& graph, const Fusion& fusion, IndexSpace& index, int64_t arguments,
+                  const Options& options) {
+  return ItemBuilder(graph, fusion, index, arguments, options).run();
+}
+
+} // namespace tolk::schedule

@@ -1,0 +1,28 @@
+#include "tolk/schedule/realized.h"
+
+#include "tolk/base/check.h"
+#include "tolk/uop/shape.h"
+
+namespace tolk::schedule {
+
+Realized::~Realized() = default;
+
+UOp realized_form(const UOp& u) {
+  const UOp* at = &u;
+  // A chain arises when a value is realised again in another form; it is short.
+  while (UOpAttachment* attachment = at->attachment()) {
+    auto* realized = dynamic_cast<Realized*>(attachment);
+    if (!realized) break;
+    at = &realized->storage;
+  }
+  return *at;
+}
+
+void set_realized(const UOp& u, const UOp& storage) {
+  if (u == storage || u.is(ops::Storage)) return;
+  TOLK_CHECK(u.dtype() == storage.dtype() && shape_of(u) == shape_of(storage),
+             "the storage of a computed value must have its shape and dtype");
+  u.set_attachment(std::make_unique<Realized>(storage));
+}
+
+} // namespace tolk::schedule

@@ -1,0 +1,123 @@
+#include "tolk/schedule/schedule.h"
+
+#include <chrono>
+#include <set>
+
+#include "tolk/base/hash.h"
+#include "tolk/base/log.h"
+#include "tolk/schedule/bind.h"
+#include "tolk/schedule/cache.h"
+#include "tolk/schedule/callify.h"
+#include "tolk/schedule/early.h"
+#include "tolk/schedule/fusion.h"
+#include "tolk/schedule/graph.h"
+#include "tolk/schedule/index.h"
+#include "tolk/schedule/kernels.h"
+#include "tolk/schedule/memory_plan.h"
+#include "tolk/schedule/order.h"
+#include "tolk/uop/arena.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk::schedule {
+namespace {
+
+// Every attempt at the buffer limit stores at least one value more.
+constexpr int kMostAttempts = 64;
+
+void add_variables(const UOp& kernel, std::set<std::string>& names) {
+  if (!kernel.has(kHasVar)) return;
+  for (const UOp& u : toposort(kernel, [](const UOp& n) { return n.has(kHasVar); }))
+    if (u.is(Op::VAR)) names.insert(var_name(u));
+}
+
+// The value of a root, given the storage of what was stored for it.
+UOp result_of(const Root& root, const Graph& graph, const std::vector<UOp>& outputs) {
+  if (root.node < 0) return root.view;
+  const Node& node = graph.nodes[size_t(root.node)];
+  const Shape& shape = shape_of(node.u);
+  UOp at = outputs[size_t(node.output)];
+  // Symbolic sizes: a dense value at the start of the storage.
+  if (SInt count = numel(shape); !(count == node.numel)) at = shrink(at, {0}, {count});
+  at = reshape(at, shape);
+  std::vector<UOp> src;
+  for (const UOp& view : root.chain) {
+    src.assign(view.src().begin(), view.src().end());
+    src[0] = at;
+    at = with_sources(view, src);
+  }
+  return at;
+}
+
+// Steps 2 to 7, in the arena of the body.
+std::shared_ptr<const Template> scheduled(const UOp& body, int64_t arguments, const Options& options) {
+  Early early = early_rewrites(body, options);
+  Graph graph = build_graph(early);
+  IndexSpace index;
+  std::vector<int> also_stored;
+  Items made;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    made = build_items(graph, fuse(graph, index, also_stored), index, arguments, options);
+    if (made.too_many.empty()) break;
+    also_stored.insert(also_stored.end(), made.too_many.begin(), made.too_many.end());
+  }
+  std::vector<UOp> calls;
+  for (int i : order_items(graph, made.items)) calls.push_back(made.items[size_t(i)].call);
+  std::set<std::string> variables;
+  for (const UOp& c : calls) add_variables(c.src(0), variables);
+  UOp list = linear(calls);
+  if (options.memory_plan) list = plan_memory(list);
+
+  // Everything that leaves, exported under one root so that shared parts stay shared.
+  std::vector<UOp> parts{list};
+  parts.insert(parts.end(), made.outputs.begin(), made.outputs.end());
+  for (const Root& root : graph.roots) parts.push_back(result_of(root, graph, made.outputs));
+  UOp whole = sink(parts);
+  ArenaScope global(nullptr);
+  UOp exported = import_graph(whole);
+  auto out = std::make_shared<Template>();
+  out->linear = exported.src(0);
+  size_t outputs = made.outputs.size();
+  out->outputs.assign(exported.src().begin() + 1, exported.src().begin() + 1 + std::ptrdiff_t(outputs));
+  out->results.assign(exported.src().begin() + 1 + std::ptrdiff_t(outputs), exported.src().end());
+  out->variables.assign(variables.begin(), variables.end());
+  return out;
+}
+
+} // namespace
+
+uint64_t Options::digest() const {
+  uint64_t d = combine64(0x5EED, split_reduce);
+  d = combine64(d, uint64_t(reduce_split_threshold));
+  d = combine64(d, uint64_t(max_kernel_buffers));
+  d = combine64(d, memory_plan);
+  return combine64(d, hash64(default_device));
+}
+
+Schedule create_schedule(std::span<const UOp> roots, const Options& options) {
+  auto begin = std::chrono::steady_clock::now();
+  Arena arena;
+  Callified call;
+  std::shared_ptr<const Template> found;
+  ContentKey key;
+  bool hit = false;
+  {
+    ArenaScope scope(&arena);
+    call = callify(roots);
+    key = schedule_key(call.body, options);
+    if (options.cache) found = find_schedule(key);
+    hit = found != nullptr;
+    if (!found) found = scheduled(call.body, int64_t(call.arguments.size()), options);
+  }
+  if (!hit && options.cache) keep_schedule(key, found);
+  ArenaScope global(nullptr);
+  Schedule out = bind_schedule(*found, call);
+  if (size_t n = out.linear.nsrc(); log::enabled(n > 1 ? 1 : 3)) {
+    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    log::debug(n > 1 ? 1 : 3, "scheduled " + std::to_string(n) + " kernels in " + std::to_string(ms) +
+                                  " ms | " + (hit ? "cache hit " : "CACHE MISS ") + key.hex().substr(0, 8));
+  }
+  return out;
+}
+
+} // namespace tolk::schedule

@@ -1,0 +1,35 @@
+// Movement chains over storage: which need no kernel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tolk/uop/shape.h"
+#include "tolk/uop/uop.h"
+
+namespace tolk::schedule {
+
+// The storage at the root of a chain of movement ops, BITCASTs and AFTERs; null when the value is computed. A
+// chain with a PAD, whose zeros are stored nowhere, is computed.
+UOp viewed_storage(const UOp& u);
+// The first AFTER on the way down such a chain, else its storage: the state of the storage that the chain
+// reads.
+UOp viewed_state(const UOp& u);
+
+// Consecutive elements of storage.
+struct StorageRange {
+  UOp storage; // PARAM, BUFFER or SLICE
+  DType dtype; // as which the bytes are read
+  int64_t byte_offset = 0;
+  int64_t elements = 0;
+};
+// The range that a chain over storage reads in row-major order; nothing when it has gaps or another order, or
+// sizes that are not known. AFTERs are looked through.
+std::optional<StorageRange> contiguous_range(const UOp& u);
+// The range as storage: the storage itself when that is all of it, else a SLICE of the BUFFER or PARAM.
+UOp range_storage(const StorageRange& range);
+
+// A chain over storage without its AFTERs, BITCASTs turned into SLICEs: dense chains become RESHAPE(storage).
+UOp plain_view(const UOp& u);
+
+} // namespace tolk::schedule
