@@ -120,7 +120,7 @@ std::string usage_of(const OptionRow& row) {
 std::span<const OptionRow> option_rows() { return kRows; }
 
 std::string help_text() {
-  constexpr size_t left = 34, width = 100;
+  constexpr size_t left = 36, width = 100;
   std::string text = fmt::format("{}\n{}\n", kUsage, wrapped(kIntroduction, 0, width));
   std::string_view group;
   for (const OptionRow& row : kRows) {

@@ -46,7 +46,8 @@ Loader engine_loader(const Options& options, Progress& progress) {
 void warn_unknown_variables() {
   std::vector<std::string> plugins;
   for (const PluginCandidate& candidate : search_plugins({}).candidates) plugins.push_back(candidate.name);
-  for (const std::string& text : unknown_variables(plugins)) log::warning(text);
+  for (const std::string& text : unknown_variables(plugins))
+    log::warning("the environment sets something unknown: " + text);
 }
 
 void shut_down() { shutdown_devices(); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "tolk/base/error.h"
@@ -417,24 +418,9 @@ void refuse_lookalikes(std::string_view text, const Place& root) {
     io::fail_at(root, "this is a web page, not an ONNX model; the download went wrong");
 }
 
-} // namespace
-
-ModelFile parse_model(std::span<const std::byte> bytes, const std::string& path,
-                      std::shared_ptr<const void> owner) {
+// The parts of the model; whether a graph is among them.
+bool parse_parts(ModelFile& model, std::string_view text, const Place& root, Context& context) {
   namespace f = proto::model;
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  Place root{nullptr, path};
-  refuse_lookalikes(text, root);
-
-  ExternalData external(path);
-  Context context;
-  context.source.owner = std::move(owner);
-  context.source.external = [&external](const io::ExternalReference& reference, uint64_t size,
-                                        const Place& place) {
-    return external.lookup(reference, size, place);
-  };
-  ModelFile model;
-  model.path = path;
   std::string producer_version;
   bool has_graph = false;
   int64_t opsets = 0, entries = 0;
@@ -468,8 +454,41 @@ ModelFile parse_model(std::span<const std::byte> bytes, const std::string& path,
       r.skip();
     }
   }
-  if (!has_graph) io::fail_at(root, "the file holds no graph; is it an ONNX model?");
   if (!producer_version.empty()) model.producer += " " + producer_version;
+  return has_graph;
+}
+
+// Whether the file starts as text does.
+bool printable(std::string_view text) {
+  auto plain = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; };
+  return std::ranges::all_of(text.substr(0, 64), plain);
+}
+
+} // namespace
+
+ModelFile parse_model(std::span<const std::byte> bytes, const std::string& path,
+                      std::shared_ptr<const void> owner) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Place root{nullptr, path};
+  refuse_lookalikes(text, root);
+
+  ExternalData external(path);
+  Context context;
+  context.source.owner = std::move(owner);
+  context.source.external = [&external](const io::ExternalReference& reference, uint64_t size,
+                                        const Place& place) {
+    return external.lookup(reference, size, place);
+  };
+  ModelFile model;
+  model.path = path;
+  bool has_graph = false;
+  try {
+    has_graph = parse_parts(model, text, root, context);
+  } catch (const FormatError&) {
+    if (printable(text)) io::fail_at(root, "this is a text file, not an ONNX model");
+    throw;
+  }
+  if (!has_graph) io::fail_at(root, "the file holds no graph; is it an ONNX model?");
   if (model.opsets.empty()) model.opsets.emplace("", 1);
   settle_names(model);
   return model;

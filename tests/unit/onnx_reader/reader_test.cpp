@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_models_are_recognised) {
                             {"Git LFS", "git lfs pull"});
   expect_error<FormatError>([] { parse("PK\x03\x04 rest"s); }, {"zip archive"});
   expect_error<FormatError>([] { parse("<!DOCTYPE html>"s); }, {"web page"});
-  expect_error<FormatError>([] { parse("hello, world"s); }, {"m.onnx"});
+  expect_error<FormatError>([] { parse("{\"name\": \"no model\"}"s); }, {"m.onnx", "text file"});
   expect_error<FormatError>([] { parse(Message().number(1, 8)); }, {"holds no graph"});
   TempDir dir;
   expect_error<InvalidArgument>([&] { read_model(dir.file("none.onnx")); }, {"none.onnx", "No such file"});
