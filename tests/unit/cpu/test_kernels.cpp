@@ -117,9 +117,27 @@ BOOST_AUTO_TEST_CASE(gates_keep_the_processor_away_from_memory) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_closed_gate_reads_nothing_even_where_there_is_no_memory_at_all) {
+  for (uint16_t lanes : {uint16_t{1}, uint16_t{8}, uint16_t{32}}) {
+    KernelBuilder b("e_closed");
+    Id out = b.buffer(DType::F64, true), x = b.buffer(DType::F64, false), y = b.buffer(DType::F64, false);
+    Id n = b.value(DType::I32, 0, 1), at = b.index(0);
+    Id gate = b.compare(TOLK_IR_CMPLT, at, n), alt = b.constant(DType::F64, 0x4000000000000000, lanes);
+    b.store(out, at, b.add(b.load(x, at, lanes, gate, alt), b.load(y, at, lanes)));
+    std::vector<double> ones(lanes, 1), result(lanes, 0);
+    GuardedBytes nothing(0), full(lanes * 8);
+    for (double& v : full.as<double>()) v = 5;
+    LoadedKernel kernel(b.kernel);
+    kernel.run({result, nothing, ones}, 1, {0});
+    BOOST_CHECK(result == std::vector<double>(lanes, 3));
+    kernel.run({result, full, ones}, 1, {1});
+    BOOST_CHECK(result == std::vector<double>(lanes, 6));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gathers_and_scatters_go_lane_by_lane) {
   // Index -1 means "nothing"; equal indices in one vector: the last lane wins.
-  GuardedBytes x(6 * 4), where(8 * 4);
+  GuardedBytes x(6 * 4, true), where(8 * 4);
   fill(x.as<float>(), 6);
   std::vector<int32_t> indices = {5, -1, 0, 5, -1, -1, 3, 2};
   std::copy(indices.begin(), indices.end(), where.as<int32_t>().begin());

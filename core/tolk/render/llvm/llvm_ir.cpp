@@ -326,9 +326,15 @@ std::string KernelWriter::run() {
 std::string KernelWriter::frame() {
   Emitter head;
   head.text.reserve(e_.text.size() + entry_.size() + 2048);
-  if (dummy_bytes_)
-    head.out("@nothing = private unnamed_addr constant [", dummy_bytes_,
-             " x i8] zeroinitializer, align 64\n\n");
+  for (uint32_t i = 0; i < substitutes_.size(); ++i) {
+    const Substitute& s = substitutes_[i];
+    head.out("@otherwise", i, " = private unnamed_addr constant [", s.lanes, " x ", Type{s.kind}, "] ");
+    if (s.bits == 0) head.out("zeroinitializer");
+    for (uint32_t lane = 0; s.bits != 0 && lane < s.lanes; ++lane)
+      head.out(lane ? ", " : "[", Type{s.kind}, ' ', constant({s.kind}, s.bits),
+               lane + 1 == s.lanes ? "]" : "");
+    head.out(", align 64\n");
+  }
   head.out(
       "define void @", kernel_.name,
       "(ptr noalias nocapture readonly %bufs, ptr noalias nocapture readonly %vals, i64 %tile_begin, i64 "

@@ -28,6 +28,13 @@ struct Label {
   uint32_t op = 0;
 };
 
+// What a gated load reads where its gate is false: a constant of `lanes` elements that all have these bits.
+struct Substitute {
+  Kind kind;
+  uint64_t bits;
+  uint32_t lanes;
+};
+
 // A RANGE or IF that is open.
 struct OpenBlock {
   uint32_t op = 0;
@@ -93,7 +100,8 @@ private:
   Value address(uint32_t storage, Value index, Type element, bool inbounds);
   Value lane_index(uint32_t index, uint32_t lane);
   Value load_at(uint32_t storage, Value pointer, Type type);
-  Value load_at_if(uint32_t storage, Value pointer, Type type, Value gate);
+  Value load_at_if(uint32_t storage, Value pointer, Type type, Value gate, uint64_t otherwise);
+  uint32_t substitute(Type type, uint64_t bits);
   void store_at(uint32_t storage, Value pointer, Value value);
   Value to_memory(Value value);
   Value from_memory(Value value, DType type);
@@ -132,7 +140,7 @@ private:
   std::vector<uint32_t> loops_; // RANGEs with metadata, in the order of closing
   uint32_t storage_count_ = 0;
   uint32_t branch_count_ = 0; // of gated stores
-  uint32_t dummy_bytes_ = 0;  // size of the constant that gated loads read instead of their address
+  std::vector<Substitute> substitutes_;
   bool has_tiles_ = false;
   Value tile_;
 };

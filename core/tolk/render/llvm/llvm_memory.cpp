@@ -1,6 +1,7 @@
 // Loads and stores. A gate that is false must keep the processor away from the address: a gated load reads
-// from a constant of zeros instead, a gated store is branched around, lanes with a gate each use masked
-// intrinsics.
+// from a private constant instead, a gated store is branched around, lanes with a gate each use masked
+// intrinsics. When the alternative value of a load is a constant, the private constant holds it, and no
+// second choice is needed: on x86 a choice between scalar floats would be a branch.
 #include <algorithm>
 
 #include "tolk/base/check.h"
@@ -8,7 +9,6 @@
 
 namespace tolk::llvm_text {
 namespace {
-constexpr uint32_t kNothingBytes = 64;
 uint32_t element_bytes(Type type) { return static_cast<uint32_t>(bits(type.kind)) / 8; }
 } // namespace
 
@@ -72,10 +72,21 @@ Value KernelWriter::load_at(uint32_t storage, Value pointer, Type type) {
   return result;
 }
 
-Value KernelWriter::load_at_if(uint32_t storage, Value pointer, Type type, Value gate) {
-  dummy_bytes_ = std::max({dummy_bytes_, kNothingBytes, element_bytes(type) * type.lanes});
+// Number of the private constant that has at least these lanes.
+uint32_t KernelWriter::substitute(Type type, uint64_t bits) {
+  for (uint32_t i = 0; i < substitutes_.size(); ++i) {
+    Substitute& known = substitutes_[i];
+    if (known.bits != bits || known.kind != type.kind) continue;
+    known.lanes = std::max<uint32_t>(known.lanes, type.lanes);
+    return i;
+  }
+  substitutes_.push_back({type.kind, bits, type.lanes});
+  return static_cast<uint32_t>(substitutes_.size() - 1);
+}
+
+Value KernelWriter::load_at_if(uint32_t storage, Value pointer, Type type, Value gate, uint64_t otherwise) {
   Value safe = e_.define({Kind::Ptr});
-  e_.out("select i1 ", gate, ", ptr ", pointer, ", ptr @nothing\n");
+  e_.out("select i1 ", gate, ", ptr ", pointer, ", ptr @otherwise", substitute(type, otherwise), '\n');
   return load_at(storage, safe, type);
 }
 
@@ -113,23 +124,25 @@ void KernelWriter::load(uint32_t k) {
   }
   Type type = memory_type(dtype(k), op(k).lanes);
   Value pointer = address(storage, wide(index), type, true);
-  Value loaded = gate ? load_at_if(storage, pointer, type, gate) : load_at(storage, pointer, type);
+  uint64_t otherwise = alt.is_constant() ? alt.bits : 0;
+  Value loaded = gate ? load_at_if(storage, pointer, type, gate, otherwise) : load_at(storage, pointer, type);
   loaded = from_memory(loaded, dtype(k));
-  narrow_[k] = gate ? e_.select(gate, loaded, alt) : loaded;
+  narrow_[k] = gate && !alt.is_constant() ? e_.select(gate, loaded, alt) : loaded;
 }
 
 Value KernelWriter::load_lanes(uint32_t k, Value gate, Value alt) {
   uint32_t storage = sources(k)[0], index = sources(k)[1];
   Type type = memory_type(dtype(k), op(k).lanes);
   Value result = e_.poison(type);
+  uint64_t otherwise = alt.is_constant() ? alt.bits : 0;
   for (uint32_t lane = 0; lane < type.lanes; ++lane) {
     Value pointer = address(storage, lane_index(index, lane), type.scalar(), true);
-    Value one = gate ? load_at_if(storage, pointer, type.scalar(), e_.extract(gate, lane))
+    Value one = gate ? load_at_if(storage, pointer, type.scalar(), e_.extract(gate, lane), otherwise)
                      : load_at(storage, pointer, type.scalar());
     result = e_.insert(result, one, lane);
   }
   result = from_memory(result, dtype(k));
-  return gate ? e_.select(gate, result, alt) : result;
+  return gate && !alt.is_constant() ? e_.select(gate, result, alt) : result;
 }
 
 Value KernelWriter::load_masked(uint32_t k, Value gate, Value alt) {
