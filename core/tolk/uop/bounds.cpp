@@ -87,7 +87,7 @@ Interval compute(Op op, DType dtype, std::span<const UOp> src, const Arg& arg) {
     return {v, v};
   }
   case Op::VAR:
-    return {arg.i(0), arg.i(1)};
+    return arg.ints().size() < 2 ? all : Interval{arg.i(0), arg.i(1)};
   case Op::BIND:
     return at(0);
   case Op::RANGE:

@@ -167,7 +167,7 @@ UOp operator*(const UOp& a, int64_t b) { return a * constant(a.dtype(), b, a.lan
 
 UOp floordiv(const UOp& a, const UOp& b) {
   if (b.is_const_int(1)) return a;
-  if (a.is_const() && b.is_const() && b.const_int() != 0) {
+  if (a.is_const() && b.is_const() && b.const_int() > 0) {
     int64_t x = a.const_int(), y = b.const_int();
     return constant(a.dtype(), x / y - (x % y != 0 && (x < 0) != (y < 0)));
   }
@@ -175,7 +175,7 @@ UOp floordiv(const UOp& a, const UOp& b) {
 }
 UOp floormod(const UOp& a, const UOp& b) {
   if (b.is_const_int(1)) return zero_of(a.dtype(), a.lanes());
-  if (a.is_const() && b.is_const() && b.const_int() != 0) {
+  if (a.is_const() && b.is_const() && b.const_int() > 0) {
     int64_t x = a.const_int(), y = b.const_int();
     return constant(a.dtype(), x - (x / y - (x % y != 0 && (x < 0) != (y < 0))) * y);
   }

@@ -140,6 +140,11 @@ private:
     }
     skip_space();
     if (at_ < text_.size() && text_[at_] != '\n') fail("unexpected text after the node");
+    // What the readers of build.h take for granted.
+    bool variable = *op == Op::VAR, named = variable || *op == Op::BUFFER || *op == Op::PARAM;
+    size_t least = variable ? 3 : named || *op == Op::SLICE || *op == Op::DEFINE_LOCAL || *op == Op::DEFINE_REG ? 2 : 0;
+    if (arg.ints().size() < least || arg.texts().size() < size_t(named))
+      fail(std::string(op_text) + " needs " + std::to_string(least) + " integers" + (named ? " and a text" : ""));
     try {
       return nodes_[id] = make(*op, dtype, src, arg, lanes);
     } catch (const InternalError& e) {

@@ -115,7 +115,7 @@ const std::vector<Rule>& shared_rules() {
        "bit operations are not for floats"},
       {"threefry_dtype", Op::THREEFRY, [](const UOp& u) { return u.dtype() == DType::U64; },
        "the counter and key are u64"},
-      {"sink_dtype", OpSet(Op::SINK, Op::END, Op::STORE, Op::BARRIER, Op::LINEAR, Op::CALL),
+      {"effect_dtype", OpSet(Op::SINK, Op::END, Op::STORE, Op::BARRIER, Op::LINEAR, Op::CALL),
        [](const UOp& u) { return u.dtype() == DType::Void; }, "an effect has no value"},
   };
   return rules;

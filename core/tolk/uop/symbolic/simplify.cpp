@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kMostSteps = 10'000'000;
 constexpr int kHistory = 16;
 
+thread_local uint64_t steps_of_thread = 0;
+
 // A further handle of a live node.
 UOp handle(const UOpNode* node) { return reinterpret_cast<const UOp&>(node); }
 
@@ -110,6 +112,7 @@ private:
 
   void note(const char* rule, const UOp& before, const UOp& after) {
     recent_[steps_++ % kHistory] = rule;
+    ++steps_of_thread;
     if (verbose_) log::debug(7, std::string(rule) + ": " + print_line(before) + " -> " + print_line(after));
     if (steps_ < kMostSteps && stack_.size() < 4'000'000) return;
     std::string text = "simplification does not end; the last rules were";
@@ -147,6 +150,8 @@ UOp simplify(const UOp& u) {
   } restore{std::exchange(session_now, &session)};
   return session.run(u);
 }
+
+uint64_t simplification_steps() { return steps_of_thread; }
 
 const RuleSet& symbolic_rules() {
   static const RuleSet rules{sym::folding_rules(), sym::logic_rules(), sym::compare_rules(),

@@ -30,4 +30,7 @@ TOLK_API UOp simplify_under(const UOp& e, const UOp& gate);
 // The same gate with every clause simplified under the others; clauses that the others imply vanish.
 TOLK_API UOp simplify_gate(const UOp& gate);
 
+// Rules applied by this thread's `simplify` so far, for tests of how work grows.
+TOLK_API uint64_t simplification_steps();
+
 } // namespace tolk
