@@ -240,10 +240,11 @@ private:
       if (index < 0 || static_cast<uint64_t>(index) >= in.count) out_of_range(in, index, in.count);
       return static_cast<uint64_t>(index) * in.vector_stride;
     }
-    uint64_t step = in.index_per_lane ? 0 : lane;
-    if (index < 0 || static_cast<uint64_t>(index) + step >= r.count)
-      out_of_range(in, index < 0 ? index : index + static_cast<int64_t>(step), r.count);
-    return static_cast<uint64_t>(index) + step;
+    // Wraps at the end of i64, where no storage reaches. The first lanes may lie before the storage when
+    // their gate is false.
+    uint64_t at = static_cast<uint64_t>(index) + (in.index_per_lane ? 0 : lane);
+    if (at >= r.count) out_of_range(in, static_cast<int64_t>(at), r.count);
+    return at;
   }
 
   void load(std::byte* f, const Instruction& in) const {

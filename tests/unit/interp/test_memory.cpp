@@ -80,6 +80,18 @@ BOOST_AUTO_TEST_CASE(a_scalar_gate_closes_all_lanes_and_a_lane_gate_spares_the_t
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_row_that_starts_before_the_storage_is_padded_by_its_gate) {
+  KernelIR k =
+      kernel("param buffer i32 rw 0\nparam buffer bool r 0\nparam value i32 -9 9\n%0 = PARAM i32 [0]\n"
+             "%1 = PARAM bool [1]\n%2 = PARAM i32 [2]\n%3 = CONST i32 0\n%4 = LOAD boolx4 %1 %3\n"
+             "%5 = CONST i32x4 0\n%6 = LOAD i32x4 %0 %2 %4 %5\n%7 = STORE i32x4 %0 %3 %6\n");
+  std::vector<Bytes> buffers = {bytes_of<int32_t>({1, 2, 3, 4}), bytes_of<uint8_t>({0, 0, 1, 1})};
+  run(k, buffers, {static_cast<uint32_t>(-2)});
+  BOOST_TEST(values_of<int32_t>(buffers[0]) == (std::vector<int32_t>{0, 0, 1, 2}),
+             boost::test_tools::per_element());
+  BOOST_TEST(has(fault(k, buffers, {static_cast<uint32_t>(-3)}), "index -1"));
+}
+
 BOOST_AUTO_TEST_CASE(packed_elements_leave_their_neighbours_alone) {
   for (DType dtype : {DType::I4, DType::U4, DType::I2, DType::U2, DType::F4E2M1}) {
     std::string d = name(dtype);
