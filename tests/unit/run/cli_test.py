@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""tolk-run as a user meets it: exit status, output and messages. cli_test.py TOLK_RUN [DEVICE]"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+faults = []
+
+
+def check(holds, what):
+    if not holds:
+        faults.append(what)
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    """A field of a protocol buffer: an integer, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def relu_model(dims):
+    """y = Relu(x), x and y f32 with these dims, an int or a name each."""
+    shape = b"".join(field(1, field(1, d) if isinstance(d, int) else field(2, d)) for d in dims)
+    value = field(2, field(1, field(1, 1) + field(2, shape)))
+    node = field(1, "x") + field(2, "y") + field(4, "Relu")
+    graph = field(1, node) + field(2, "g") + field(11, field(1, "x") + value) + field(12, field(1, "y") + value)
+    return field(1, 8) + field(7, graph) + field(8, field(2, 14))
+
+
+def tensor(values):
+    return field(1, len(values)) + field(2, 1) + field(9, struct.pack(f"<{len(values)}f", *values))
+
+
+def npy(values, descr="<f4", shape=None):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape or (len(values),)}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values)
+
+
+def main():
+    program, device = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def write(name, content):
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+            return path
+
+        def run(*arguments, device=device, stdin=""):
+            env = {**os.environ, **({"DEVICE": device} if device else {})}
+            result = subprocess.run([program, *arguments], capture_output=True, text=True, env=env, input=stdin, timeout=100)
+            return result.returncode, result.stdout, result.stderr
+
+        def refused(arguments, *words):
+            code, out, err = run(*arguments)
+            check(code == 2, f"{arguments}: exit status {code}, not 2")
+            check(out == "", f"{arguments}: standard output has {out!r}")
+            lines = [line for line in err.split("\n") if line.startswith("tolk-run: ")]
+            check(len(lines) == 1, f"{arguments}: {len(lines)} messages: {err}")
+            for word in words:
+                check(word in err, f"{arguments}: {word!r} is not in {err!r}")
+
+        code, out, _ = run("--help")
+        check(code == 0 and "Usage: tolk-run MODEL.onnx" in out and "Exit status" in out, "--help")
+        code, out, _ = run("--version")
+        check(code == 0 and out.startswith("tolk-run "), "--version")
+        code, out, _ = run("--env")
+        check(code == 0 and "DEVICE" in out and "TOLK_CACHE_DIR" in out, "--env")
+        code, out, _ = run("--env", "--json")
+        check(code == 0 and any(row["name"] == "DEBUG" for row in json.loads(out)), "--env --json")
+        code, out, _ = run("--list-devices")
+        check(code == 0 and out, "--list-devices")
+        code, out, _ = run("--list-devices", "--json")
+        check(code == 0 and isinstance(json.loads(out), dict), "--list-devices --json")
+
+        model = write("relu.onnx", relu_model([3]))
+        x = write("x.npy", npy([1.5, 0.0, 2.0]))
+        y = os.path.join(folder, "y.npy")
+        code, out, err = run(model, "--input", f"x={x}", "--output", f"y={y}", "--runs", "3", "--json")
+        check(code == 0, f"a run: {code} {err}")
+        if code == 0:
+            report = json.loads(out)
+            check(report["outputs"][0]["shape"] == [3] and report["outputs"][0]["max"] == 2.0, f"the report: {out}")
+            check(list(report["times"]) == ["import", "schedule", "compile", "first_run", "median_run"], f"the times: {out}")
+            with open(y, "rb") as file:
+                check(file.read() == npy([1.5, 0.0, 2.0]), "the stored output")
+        code, out, err = run(model)
+        check(code == 0 and "f32[3]" in out and "median run" in out and "(random)" in out, f"random inputs: {code} {out} {err}")
+        check(run(model, "--seed", "1")[1].split("time")[0] == run(model, "--seed", "1")[1].split("time")[0], "equal seeds")
+        opened = write("open.onnx", relu_model(["N"]))
+        code, out, _ = run(opened)
+        check(code == 0 and 'dimension "N" of input "x" is open, 1 is used' in out, f"an open dimension: {out}")
+        code, out, _ = run(opened, "--dim", "N=5")
+        check(code == 0 and "f32[5]" in out, f"--dim: {out}")
+
+        write("case/model.onnx", relu_model([3]))
+        write("case/test_data_set_0/input_0.pb", tensor([1.5, 0.0, 2.0]))
+        write("case/test_data_set_0/output_0.pb", tensor([1.5, 0.0, 2.0]))
+        case = os.path.join(folder, "case")
+        code, out, _ = run("--check", case)
+        check(code == 0 and out.endswith("PASS  1 sets, 1 outputs\n"), f"a case that passes: {code} {out}")
+        write("wrong/model.onnx", relu_model([3]))
+        write("wrong/test_data_set_0/input_0.pb", tensor([1.5, 0.0, 2.0]))
+        write("wrong/test_data_set_0/output_0.pb", tensor([1.5, 0.0, 2.5]))
+        wrong = os.path.join(folder, "wrong")
+        code, out, _ = run("--check", wrong)
+        words = "worst at [2]: 2, expected 2.5, difference 0.5, allowed 0.0025"
+        check(code == 1 and words in out, f"one that differs: {code} {out}")
+        code, out, _ = run("--check", wrong, "--json")
+        check(code == 1 and json.loads(out)["passed"] is False, "one that differs, as JSON")
+        code, out, _ = run("--check", wrong, "--types-only")
+        check(code == 0, f"types only: {out}")
+        code, out, _ = run("--check-many", stdin=f"{case}\n{wrong}\n/nonexistent\n")
+        check([json.loads(line)["status"] for line in out.split("\n")[:-1]] == ["pass", "fail", "error"], f"--check-many: {out}")
+
+        refused([], "no model is given")
+        refused(["--frob"], "unknown option --frob")
+        refused([os.path.join(folder, "none.onnx")], "none.onnx", "No such file")
+        refused([folder], "is a folder")
+        refused([write("text.onnx", b"just some words, and then some more of them\n")], "text.onnx", "text file")
+        refused([write("cut.onnx", relu_model([3])[:-20])], "cut.onnx", "damaged")
+        refused([model, "--input", f"x={write('bad.npy', npy([1.0, 2.0, 3.0])[:-4])}"], "bad.npy", "needs 12 bytes", "has 8")
+        refused([model, "--input", f"x={write('two.npy', npy([1.0, 2.0]))}"], "two.npy", '"x" f32[3]', "[2]")
+        refused([model, "--input", f"z={x}"], 'no input "z"', '"x" f32[3]')
+        refused([model, "--output", "z=z.npy"], 'no output "z"', "y")
+        refused([model, "--output", "y=/nonexistent/y.npy"], "/nonexistent/y.npy", "No such file")
+        refused([model, "--shape", "x=4"], "[4]", "dimension 0 is 3")
+        refused(["--check", folder], "model.onnx", "no such model")
+        if device:
+            refused([model, "--device", "NOSUCH"], "NOSUCH")
+            refused([model, "--plugin", write("fake.so", b"not a library")], "fake.so")
+
+    for fault in faults:
+        print("FAILED:", fault)
+    print(f"{len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
