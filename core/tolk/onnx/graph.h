@@ -44,7 +44,7 @@ struct Type {
   std::optional<std::vector<Dim>> dims; // tensors: nothing when even the rank is open
   std::shared_ptr<const Type> element;  // sequences and optionals
 
-  bool is_string() const;
+  TOLK_API bool is_string() const;
 };
 
 // "f32[N,3,?]", "sequence(i64[])", "string[..]" for an open rank, "unknown".

@@ -1,0 +1,64 @@
+#include "tolk/engine/realize.h"
+
+#include <chrono>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/storage.h"
+#include "tolk/schedule/realized.h"
+#include "tolk/schedule/schedule.h"
+#include "tolk/uop/build.h"
+
+namespace tolk::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+schedule::Options schedule_options(const std::string& device) {
+  const Config& config = Config::current();
+  schedule::Options options;
+  options.split_reduce = config.split_reduce != 0;
+  options.memory_plan = config.no_memory_planner == 0;
+  options.default_device = device;
+  return options;
+}
+
+} // namespace
+
+Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
+  Prepared out;
+  auto begin = Clock::now();
+  schedule::Schedule schedule =
+      schedule::create_schedule(roots, schedule_options(device.empty() ? default_device() : device));
+  out.schedule_ms = ms_since(begin);
+  begin = Clock::now();
+  out.plan = Plan(schedule.linear, schedule.vars, progress);
+  out.compile_ms = ms_since(begin);
+  out.results = std::move(schedule.results);
+  return out;
+}
+
+std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
+  Prepared prepared = prepare(roots, device);
+  prepared.plan.run();
+  for (size_t i = 0; i < roots.size(); ++i)
+    if (roots[i] != prepared.results[i]) schedule::set_realized(roots[i], prepared.results[i]);
+  return prepared.results;
+}
+
+std::vector<std::byte> read_bytes(const UOp& result) {
+  UOp storage = contiguous_storage(result);
+  TOLK_CHECK(storage, "only a contiguous result can be read");
+  BufferRef buffer = buffer_of(storage);
+  std::vector<std::byte> bytes(buffer->bytes());
+  if (bytes.empty()) return bytes;
+  buffer->allocate();
+  buffer->copy_out(bytes);
+  return bytes;
+}
+
+} // namespace tolk::engine

@@ -1,0 +1,32 @@
+// Computing tensor nodes: schedule, compile, run, and remember the results.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tolk/base/api.h"
+#include "tolk/engine/plan.h"
+#include "tolk/uop/uop.h"
+
+namespace tolk::engine {
+
+// A schedule that is compiled but not run. `results[i]` denotes the value of root i once the plan ran; run it
+// again after the inputs' storage got new contents.
+struct Prepared {
+  Plan plan;
+  std::vector<UOp> results;
+  double schedule_ms = 0, compile_ms = 0;
+};
+// `device` is where values without a device (constants) are stored; empty means the default one.
+TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},
+                          const Progress& progress = {});
+
+// Prepares and runs. Every root remembers its result (schedule::Realized), so graphs built on it later do not
+// compute it again. Gives the results: movement chains over storage.
+TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {});
+
+// Row-major bytes of a realised node with contiguous storage; waits for the device.
+TOLK_API std::vector<std::byte> read_bytes(const UOp& result);
+
+} // namespace tolk::engine

@@ -1,0 +1,279 @@
+#include "tolk/onnx/model.h"
+
+#include <chrono>
+#include <mutex>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/realize.h"
+#include "tolk/engine/storage.h"
+#include "tolk/onnx/importer.h"
+#include "tolk/onnx/reader.h"
+#include "tolk/uop/build.h"
+
+namespace tolk::onnx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// An output of a compiled shape: a node to read after the run, or a value that was known while importing.
+struct Output {
+  io::ValueKind kind = io::ValueKind::Tensor;
+  std::optional<size_t> root; // index among the plan's results
+  DType dtype = DType::F32;
+  io::Shape shape;
+  io::HostTensor known; // strings and constants
+  std::vector<Output> items;
+};
+
+// The model at one combination of input shapes.
+struct Compiled {
+  engine::Prepared prepared;
+  std::map<std::string, UOp, std::less<>> inputs; // storage to fill before a run
+  std::vector<Output> outputs;
+  std::vector<Tensor> kept; // what the graph was built from: intermediate results that the plan reads
+};
+
+io::Shape numbers(const Shape& shape) {
+  io::Shape out;
+  for (const SInt& d : shape) out.push_back(d.value("a model's output"));
+  return out;
+}
+
+std::string expected_text(const ValueInfo& info) { return "\"" + info.name + "\" " + type_text(info.type); }
+
+} // namespace
+
+struct Model::State {
+  ModelFile file;
+  LoadOptions options;
+  std::string device;
+  std::vector<ValueInfo> inputs;
+  Bindings weights;
+  PreparedWeights prepared;
+  std::map<std::string, std::shared_ptr<Compiled>> compiled; // by the shapes of the inputs
+  Timings timings;
+  std::mutex mutex;
+
+  void check(const std::map<std::string, io::Value>& given) const;
+  std::shared_ptr<Compiled> import(const std::map<std::string, io::Value>& given, bool& reusable);
+  GraphValue bind(const std::string& name, const io::Value& value, Compiled& into, Importer& importer) const;
+  Output collect(const GraphValue& value, std::vector<UOp>& roots) const;
+  io::Value read(const Output& output, const Compiled& from) const;
+};
+
+Model::Model(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Model Model::load(const std::string& path, LoadOptions options) {
+  auto begin = Clock::now();
+  auto state = std::make_shared<State>();
+  state->file = read_model(path);
+  check_supported(state->file);
+  state->options = std::move(options);
+  state->device =
+      state->options.device.empty() ? default_device() : tolk::device(state->options.device).name();
+  tolk::device(state->device);
+  state->inputs = state->file.graph.free_inputs();
+  for (const auto& [name, bound] : state->options.dims) {
+    bool known = false;
+    for (const ValueInfo& i : state->inputs)
+      if (i.type.dims)
+        for (const Dim& d : *i.type.dims) known |= d.symbol == name;
+    if (!known) throw InvalidArgument(path + ": no input has a dimension named \"" + name + "\"");
+  }
+  for (const auto& [name, shape] : state->options.shapes) {
+    bool known = false;
+    for (const ValueInfo& i : state->inputs) known |= i.name == name;
+    if (!known) throw InvalidArgument(path + ": no input is named \"" + name + "\"");
+  }
+  // Weights live on the device from now on; where it can use host memory they stay in the mapped file.
+  std::vector<Tensor> tensors;
+  std::vector<std::string> names;
+  for (const auto& [name, data] : state->file.graph.initializers) {
+    GraphValue v{io::HostTensor(data)};
+    if (!data.is_string()) {
+      try {
+        v.tensor = tensor_from(data, state->device);
+      } catch (const ImportError& e) {
+        throw ImportError(path + ": initializer \"" + name + "\": " + e.what());
+      }
+      if (data.count() > 0) tensors.push_back(v.tensor), names.push_back(name);
+    }
+    state->weights.emplace(name, std::move(v));
+  }
+  if (!tensors.empty()) Tensor::realize(tensors);
+  for (size_t i = 0; i < names.size(); ++i) state->weights[names[i]].tensor = tensors[i];
+  state->timings.import = ms_since(begin);
+  return Model(std::move(state));
+}
+
+const std::vector<ValueInfo>& Model::inputs() const { return state_->inputs; }
+const std::vector<ValueInfo>& Model::outputs() const { return state_->file.graph.outputs; }
+Timings Model::timings() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->timings;
+}
+std::string Model::device() const { return state_->device; }
+
+void Model::State::check(const std::map<std::string, io::Value>& given) const {
+  for (const auto& [name, value] : given) {
+    bool known = false;
+    for (const ValueInfo& i : inputs) known |= i.name == name;
+    if (known) continue;
+    std::string text = file.path + " has no input \"" + name + "\"; its inputs are";
+    for (const ValueInfo& i : inputs) text += " " + expected_text(i);
+    throw InvalidArgument(text);
+  }
+  std::map<std::string, int64_t> symbols;
+  for (const ValueInfo& i : inputs) {
+    auto it = given.find(i.name);
+    if (it == given.end()) throw InvalidArgument(file.path + ": input " + expected_text(i) + " is missing");
+    const io::Value& v = it->second;
+    if (i.type.kind != Type::Kind::Tensor || v.kind != io::ValueKind::Tensor) continue;
+    auto refuse = [&](const std::string& why) {
+      throw InvalidArgument(file.path + ": input " + expected_text(i) + " got " + io::type_text(v.tensor) +
+                            ": " + why);
+    };
+    if (i.type.is_string() != v.tensor.is_string() ||
+        (i.type.dtype && !v.tensor.is_string() && *i.type.dtype != v.tensor.dtype))
+      refuse("the element type differs");
+    if (!i.type.dims) continue;
+    if (i.type.dims->size() != v.tensor.shape.size()) refuse("the number of axes differs");
+    for (size_t d = 0; d < i.type.dims->size(); ++d) {
+      const Dim& dim = (*i.type.dims)[d];
+      int64_t n = v.tensor.shape[d];
+      if (dim.known() && *dim.value != n)
+        refuse("axis " + std::to_string(d) + " must be " + std::to_string(*dim.value));
+      if (!dim.symbolic()) continue;
+      auto [at, fresh] = symbols.emplace(dim.symbol, n);
+      if (!fresh && at->second != n)
+        refuse("dimension " + dim.symbol + " is " + std::to_string(n) + " here and " +
+               std::to_string(at->second) + " in another input");
+    }
+  }
+}
+
+GraphValue Model::State::bind(const std::string& name, const io::Value& value, Compiled& into,
+                              Importer& importer) const {
+  if (value.kind != io::ValueKind::Tensor) {
+    std::vector<GraphValue> items;
+    for (size_t i = 0; i < value.items.size(); ++i)
+      items.push_back(bind(name + "/" + std::to_string(i), value.items[i], into, importer));
+    return value.kind == io::ValueKind::Sequence ? GraphValue::sequence(std::move(items))
+                                                 : GraphValue::optional(std::move(items));
+  }
+  if (value.tensor.is_string()) return GraphValue(io::HostTensor(value.tensor));
+  if (bits(value.tensor.dtype) < 8)
+    throw ImportError(file.path + ": input \"" + name + "\": tensors of " + tolk::name(value.tensor.dtype) +
+                      " are not supported");
+  Shape shape(value.tensor.shape.begin(), value.tensor.shape.end());
+  int64_t count = int64_t(value.tensor.count());
+  if (count == 0) return Tensor::zeros(shape, value.tensor.dtype);
+  UOp storage = buffer_node(fresh_user_slot(), value.tensor.dtype, count, device);
+  BufferRef buffer = engine::buffer_of(storage);
+  buffer->allocate();
+  buffer->copy_in(value.tensor.bytes);
+  importer.add_changing(storage);
+  into.inputs[name] = storage;
+  return Tensor(reshape(storage, shape));
+}
+
+Output Model::State::collect(const GraphValue& value, std::vector<UOp>& roots) const {
+  Output out;
+  out.kind = value.kind;
+  if (value.kind != io::ValueKind::Tensor) {
+    for (const GraphValue& item : value.items) out.items.push_back(collect(item, roots));
+    return out;
+  }
+  if (!value.tensor.defined()) {
+    if (!value.host) throw ImportError(file.path + ": an output has no value");
+    out.known = *value.host;
+    return out;
+  }
+  out.dtype = value.tensor.dtype();
+  out.shape = numbers(value.tensor.shape());
+  if (value.tensor.numel() == 0) {
+    std::byte* unused = nullptr;
+    out.known = io::allocate_tensor(out.dtype, out.shape, &unused);
+    return out;
+  }
+  out.root = roots.size();
+  roots.push_back(value.tensor.contiguous().node());
+  return out;
+}
+
+std::shared_ptr<Compiled> Model::State::import(const std::map<std::string, io::Value>& given,
+                                               bool& reusable) {
+  auto begin = Clock::now();
+  auto result = std::make_shared<Compiled>();
+  Importer importer(file, device, weights, prepared);
+  Bindings bound;
+  // Inputs that a file lists with an initializer keep that value.
+  for (const auto& [name, value] : given) bound.emplace(name, bind(name, value, *result, importer));
+  std::vector<GraphValue> outputs = importer.run(bound);
+  std::vector<UOp> roots;
+  for (const GraphValue& v : outputs) result->outputs.push_back(collect(v, roots));
+  timings.import += ms_since(begin);
+  engine::Progress progress;
+  if (options.progress)
+    progress = [this](size_t done, size_t total) { options.progress("compile", done, total); };
+  result->prepared = engine::prepare(roots, device, progress);
+  timings.schedule += result->prepared.schedule_ms;
+  timings.compile += result->prepared.compile_ms;
+  for (const GraphValue& v : outputs)
+    if (v.tensor.defined()) result->kept.push_back(v.tensor);
+  reusable = !importer.data_dependent();
+  return result;
+}
+
+io::Value Model::State::read(const Output& output, const Compiled& from) const {
+  if (output.kind == io::ValueKind::Tensor) {
+    if (!output.root) return output.known;
+    std::vector<std::byte> bytes = engine::read_bytes(from.prepared.results[*output.root]);
+    return io::copy_tensor(output.dtype, output.shape, bytes);
+  }
+  std::vector<io::Value> items;
+  for (const Output& item : output.items) items.push_back(read(item, from));
+  if (output.kind == io::ValueKind::Sequence) return io::Value::sequence(std::move(items));
+  return items.empty() ? io::Value::nothing() : io::Value::some(std::move(items[0]));
+}
+
+std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given) {
+  State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  s.check(given);
+  std::string key;
+  bool keyed = true;
+  for (const auto& [name, value] : given) {
+    keyed &= value.kind == io::ValueKind::Tensor && !value.tensor.is_string();
+    if (keyed) key += name + "=" + io::type_text(value.tensor) + ";";
+  }
+  std::shared_ptr<Compiled> compiled;
+  auto known = s.compiled.find(key);
+  bool fresh = !keyed || known == s.compiled.end();
+  if (fresh) {
+    bool reusable = false;
+    compiled = s.import(given, reusable);
+    if (keyed && reusable) s.compiled.emplace(key, compiled);
+  } else {
+    compiled = known->second;
+  }
+  auto begin = Clock::now();
+  if (!fresh)
+    for (const auto& [name, storage] : compiled->inputs)
+      engine::buffer_of(storage)->copy_in(given.at(name).tensor.bytes);
+  compiled->prepared.plan.run();
+  std::vector<io::Value> outputs;
+  for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
+  if (fresh)
+    s.timings.first_run += ms_since(begin);
+  else
+    s.timings.runs.push_back(ms_since(begin));
+  return outputs;
+}
+
+} // namespace tolk::onnx

@@ -1,0 +1,134 @@
+// Gathers, scatters, sorting and other data-dependent selection.
+#include <cmath>
+
+#include "tolk/base/error.h"
+#include "tolk/onnx/importer.h"
+
+namespace tolk::onnx {
+namespace {
+
+using Values = std::vector<GraphValue>;
+
+Values gather(OpCall& op) {
+  int64_t axis = op.node.integer("axis", 0);
+  if (op.value(0).is_string()) op.fail("gathering strings is not supported");
+  return {op.in(0).gather(op.in(1), axis)};
+}
+Values gather_elements(OpCall& op) {
+  return {op.in(0).gather_elements(op.in(1), op.node.integer("axis", 0))};
+}
+Values gather_nd(OpCall& op) { return {op.in(0).gather_nd(op.in(1), op.node.integer("batch_dims", 0))}; }
+
+Tensor::Combine combine_of(OpCall& op) {
+  std::string how = op.node.text("reduction", "none");
+  if (how == "none") return Tensor::Combine::Replace;
+  if (how == "add") return Tensor::Combine::Add;
+  if (how == "mul") return Tensor::Combine::Mul;
+  if (how == "max") return Tensor::Combine::Max;
+  if (how == "min") return Tensor::Combine::Min;
+  op.fail("reduction \"" + how + "\" is not one of none, add, mul, max, min");
+}
+Values scatter_elements(OpCall& op) {
+  return {op.in(0).scatter_elements(op.in(1), op.in(2), op.node.integer("axis", 0), combine_of(op))};
+}
+Values scatter_nd(OpCall& op) { return {op.in(0).scatter_nd(op.in(1), op.in(2), combine_of(op))}; }
+
+// past (B, ..., S, ...) with update written at write_indices along `axis`, wrapping when circular.
+Values tensor_scatter(OpCall& op) {
+  const Tensor &past = op.in(0), &update = op.in(1);
+  int64_t axis = op.node.integer("axis", -2);
+  if (axis < 0) axis += past.rank();
+  bool circular = op.node.text("mode", "linear") == "circular";
+  SInt s = past.size(axis), u = update.size(axis);
+  Tensor start = op.has(2) ? op.in(2).cast(DType::I64) : Tensor::constant(DType::I64, 0, {past.size(0)});
+  Shape batch(past.shape().size(), SInt(1)), line = batch;
+  batch[0] = past.size(0), line[size_t(axis)] = s;
+  // Position in the update that lands on each place of the past, if any.
+  Tensor from = Tensor::arange(s).reshape(line) - start.reshape(batch);
+  if (circular) from = from.floormod(Tensor::constant(DType::I64, s.value("TensorScatter")));
+  Tensor hit = (from >= 0) & (from < Tensor::constant(DType::I64, u.value("TensorScatter")));
+  Tensor index = hit.where(from, Tensor::constant(DType::I64, 0)).expand(past.shape());
+  return {hit.where(update.gather_elements(index, axis), past)};
+}
+
+Values one_hot(OpCall& op) {
+  Tensor indices = op.in(0).cast(DType::I64);
+  int64_t depth = op.int_at(1);
+  Tensor wrapped = (indices < 0).where(indices + depth, indices);
+  Tensor off = op.in(2).narrow(0, 0, 1).reshape({}), on = op.in(2).narrow(0, 1, 1).reshape({});
+  return {wrapped.one_hot(depth, op.node.integer("axis", -1)).where(on, off)};
+}
+
+Values top_k(OpCall& op) {
+  int64_t k = op.opset < 10 ? op.node.require_integer("k") : op.int_at(1);
+  auto [values, places] = op.in(0).topk(k, op.node.integer("axis", -1), op.node.integer("largest", 1) != 0);
+  return {values, places};
+}
+
+// The number of results depends on the data: it is read back while importing.
+Values non_zero(OpCall& op) {
+  const Tensor& x = op.in(0);
+  std::vector<int64_t> hit =
+      op.importer.ints(not_equal(x.cast(is_bool(x.dtype()) ? DType::U8 : x.dtype()), 0).cast(DType::I64));
+  std::vector<int64_t> sizes;
+  for (const SInt& d : x.shape()) sizes.push_back(d.value("NonZero"));
+  auto rank = int64_t(sizes.size());
+  std::vector<std::vector<int64_t>> rows(size_t(std::max<int64_t>(rank, 1)));
+  for (size_t i = 0; i < hit.size(); ++i) {
+    if (!hit[i]) continue;
+    auto rest = int64_t(i);
+    if (rank == 0) rows[0].push_back(0);
+    for (int64_t d = rank; d-- > 0;)
+      rows[size_t(d)].push_back(rest % sizes[size_t(d)]), rest /= sizes[size_t(d)];
+  }
+  std::vector<int64_t> flat;
+  for (const auto& r : rows) flat.insert(flat.end(), r.begin(), r.end());
+  auto found = int64_t(rows[0].size());
+  if (found == 0) return {Tensor::zeros({int64_t(rows.size()), 0}, DType::I64)};
+  return {Tensor::from(flat, {int64_t(rows.size()), found}, op.importer.device())};
+}
+
+Values compress(OpCall& op) {
+  Tensor x = op.in(0);
+  int64_t axis = 0;
+  if (op.node.find("axis"))
+    axis = op.node.integer("axis", 0);
+  else
+    x = x.flatten();
+  std::vector<int64_t> keep = op.ints(1), pick;
+  for (size_t i = 0; i < keep.size(); ++i)
+    if (keep[i]) pick.push_back(int64_t(i));
+  if (pick.empty()) return {x.narrow(axis, 0, 0)};
+  return {x.gather(Tensor::from(pick, {int64_t(pick.size())}, op.importer.device()), axis)};
+}
+
+Values reverse_sequence(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t batch_axis = op.node.integer("batch_axis", 1), time_axis = op.node.integer("time_axis", 0);
+  Shape batch(x.shape().size(), SInt(1)), time = batch;
+  batch[size_t(batch_axis)] = x.size(batch_axis), time[size_t(time_axis)] = x.size(time_axis);
+  Tensor length = op.in(1).cast(DType::I64).reshape(batch),
+         t = Tensor::arange(x.size(time_axis)).reshape(time);
+  return {x.gather_elements((t < length).where(length - 1 - t, t).expand(x.shape()), time_axis)};
+}
+
+constexpr OpRow kRows[] = {
+    {"", "Gather", 1, gather},
+    {"", "GatherElements", 11, gather_elements},
+    {"", "GatherND", 11, gather_nd},
+    {"", "Scatter", 9, scatter_elements},
+    {"", "ScatterElements", 11, scatter_elements},
+    {"", "ScatterND", 11, scatter_nd},
+    {"", "TensorScatter", 24, tensor_scatter},
+    {"", "OneHot", 9, one_hot},
+    {"", "TopK", 1, top_k},
+    {"", "NonZero", 9, non_zero},
+    {"", "Compress", 9, compress},
+    {"", "ReverseSequence", 10, reverse_sequence},
+};
+
+} // namespace
+
+std::span<const OpRow> index_ops() { return kRows; }
+
+} // namespace tolk::onnx

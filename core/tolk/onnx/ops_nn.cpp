@@ -1,0 +1,349 @@
+// Matrix products, convolution, pooling.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "tolk/base/error.h"
+#include "tolk/onnx/importer.h"
+
+namespace tolk::onnx {
+namespace {
+
+using Values = std::vector<GraphValue>;
+using Pads = std::vector<std::pair<int64_t, int64_t>>;
+
+Values matmul(OpCall& op) { return {op.in(0).matmul(op.in(1))}; }
+
+Values gemm(OpCall& op) {
+  Tensor a = op.in(0), b = op.in(1);
+  if (op.node.integer("transA", 0)) a = a.transpose(0, 1);
+  if (op.node.integer("transB", 0)) b = b.transpose(0, 1);
+  double alpha = op.node.number("alpha", 1), beta = op.node.number("beta", 1);
+  DType dtype = a.dtype(), wide = is_float(dtype) ? sum_dtype(dtype) : dtype;
+  auto scaled = [&](const Tensor& t, double factor) {
+    if (factor == 1) return t;
+    if (is_float(t.dtype())) return t * factor;
+    return (t.cast(DType::F64) * factor).cast(t.dtype());
+  };
+  Tensor y = scaled(a.matmul_as(b, wide), alpha);
+  if (op.has(2)) y = y + scaled(op.in(2).cast(wide), beta);
+  return {y.cast(dtype)};
+}
+
+// Explicit pads, or those that auto_pad asks for. `size`, `span` (kernel with dilation) and `stride` per
+// spatial axis.
+Pads pads_of(OpCall& op, const Tensor& x, const std::vector<int64_t>& span,
+             const std::vector<int64_t>& stride) {
+  size_t dims = span.size();
+  std::vector<int64_t> flat = op.node.integers("pads");
+  std::string automatic = op.node.text("auto_pad", "NOTSET");
+  Pads pads(dims, {0, 0});
+  for (size_t i = 0; i < dims; ++i) {
+    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      int64_t n = x.size(int64_t(2 + i)).value("auto_pad"), out = (n + stride[i] - 1) / stride[i];
+      int64_t total = std::max<int64_t>(0, (out - 1) * stride[i] + span[i] - n), less = total / 2;
+      pads[i] = automatic == "SAME_UPPER" ? std::pair{less, total - less} : std::pair{total - less, less};
+    } else if (automatic != "VALID" && !flat.empty()) {
+      if (flat.size() != 2 * dims)
+        op.fail("pads has " + std::to_string(flat.size()) + " entries, " + std::to_string(2 * dims) +
+                " are needed");
+      pads[i] = {flat[i], flat[i + dims]};
+    }
+  }
+  return pads;
+}
+
+std::vector<int64_t> ints_or_ones(OpCall& op, const char* name, size_t dims) {
+  std::vector<int64_t> v = op.node.integers(name);
+  if (v.empty()) v.assign(dims, 1);
+  if (v.size() != dims)
+    op.fail(std::string(name) + " has " + std::to_string(v.size()) + " entries for " + std::to_string(dims) +
+            " spatial axes");
+  for (int64_t x : v)
+    if (x < 1) op.fail(std::string(name) + " must be positive");
+  return v;
+}
+
+std::vector<int64_t> spans(const std::vector<int64_t>& kernel, const std::vector<int64_t>& dilation) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < kernel.size(); ++i) out.push_back((kernel[i] - 1) * dilation[i] + 1);
+  return out;
+}
+
+// A constant weight is stored once with the output channels innermost, so that kernels read vectors of them.
+Tensor channels_innermost(OpCall& op, const Tensor& w, int64_t groups) {
+  int64_t m = w.size(0).value("Conv"), per_group = m / std::max<int64_t>(groups, 1);
+  if (groups != 1 || per_group % 8 != 0 || !op.value(1).host) return w;
+  Axes order, back;
+  for (int64_t i = 2; i < w.rank(); ++i) order.push_back(i);
+  order.push_back(1), order.push_back(0);
+  back = {w.rank() - 1, w.rank() - 2};
+  for (int64_t i = 2; i < w.rank(); ++i) back.push_back(i - 2);
+  return op.importer.prepared(w, order).permute(back);
+}
+
+Values conv(OpCall& op) {
+  const Tensor& x = op.in(0);
+  Tensor w = op.in(1);
+  if (w.rank() < 3)
+    op.fail("the weight needs at least one spatial axis, its shape is " + to_string(w.shape()));
+  size_t dims = size_t(w.rank()) - 2;
+  Tensor::Conv how;
+  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
+  how.groups = op.node.integer("group", 1);
+  std::vector<int64_t> kernel;
+  for (size_t i = 0; i < dims; ++i) kernel.push_back(w.size(int64_t(2 + i)).value("Conv"));
+  how.padding = pads_of(op, x, spans(kernel, how.dilation), how.stride);
+  return {x.conv(channels_innermost(op, w, how.groups), op.in_or(2, Tensor()), how)};
+}
+
+Values conv_transpose(OpCall& op) {
+  const Tensor &x = op.in(0), &w = op.in(1);
+  if (w.rank() < 3)
+    op.fail("the weight needs at least one spatial axis, its shape is " + to_string(w.shape()));
+  size_t dims = size_t(w.rank()) - 2;
+  Tensor::Conv how;
+  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
+  how.groups = op.node.integer("group", 1);
+  std::vector<int64_t> extra = op.node.integers("output_padding"), wanted = op.node.integers("output_shape"),
+                       flat = op.node.integers("pads");
+  extra.resize(dims, 0);
+  if (wanted.size() > dims) wanted.erase(wanted.begin(), wanted.end() - int64_t(dims));
+  std::string automatic = op.node.text("auto_pad", "NOTSET");
+  for (size_t i = 0; i < dims; ++i) {
+    int64_t n = x.size(int64_t(2 + i)).value("ConvTranspose"),
+            span = (w.size(int64_t(2 + i)).value("ConvTranspose") - 1) * how.dilation[i] + 1;
+    int64_t full = (n - 1) * how.stride[i] + span + extra[i];
+    std::pair<int64_t, int64_t> pad{0, 0};
+    if (!wanted.empty() || automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      int64_t out = wanted.empty() ? n * how.stride[i] : wanted[i], total = full - out;
+      // A result larger than all products reach is filled with zeros at the end.
+      if (total < 0) extra[i] -= total, total = 0;
+      pad = automatic == "SAME_UPPER" ? std::pair{total / 2, total - total / 2}
+                                      : std::pair{total - total / 2, total / 2};
+    } else if (automatic != "VALID" && !flat.empty()) {
+      pad = {flat[i], flat[i + dims]};
+    }
+    how.padding.push_back(pad);
+  }
+  return {x.conv_transpose(w, op.in_or(2, Tensor()), how, extra)};
+}
+
+Tensor::Pool pool_of(OpCall& op, const Tensor& x) {
+  Tensor::Pool how;
+  how.kernel = op.node.require_integers("kernel_shape");
+  size_t dims = how.kernel.size();
+  if (x.rank() != int64_t(dims) + 2)
+    op.fail("kernel_shape has " + std::to_string(dims) + " axes, the input " + to_string(x.shape()));
+  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
+  how.padding = pads_of(op, x, spans(how.kernel, how.dilation), how.stride);
+  how.ceil_mode = op.node.integer("ceil_mode", 0) != 0;
+  return how;
+}
+
+Values average_pool(OpCall& op) {
+  return {op.in(0).avg_pool(pool_of(op, op.in(0)), op.node.integer("count_include_pad", 0) != 0)};
+}
+
+Values max_pool(OpCall& op) {
+  const Tensor& x = op.in(0);
+  Tensor::Pool how = pool_of(op, x);
+  Tensor y = x.max_pool(how);
+  if (!op.wants(1)) return {y};
+  // Where each maximum stands in the flattened input: the same windows over the positions, padding below
+  // every value.
+  size_t dims = how.kernel.size();
+  Axes order{0, 1}, last;
+  bool column_major = op.node.integer("storage_order", 0) != 0;
+  if (column_major)
+    for (int64_t i = x.rank(); i-- > 2;) order.push_back(i);
+  else
+    for (int64_t i = 2; i < x.rank(); ++i) order.push_back(i);
+  Shape permuted;
+  for (int64_t a : order) permuted.push_back(x.size(a));
+  Tensor position = Tensor::arange(x.numel()).reshape(permuted);
+  if (column_major) position = position.permute(order); // its own inverse
+  for (size_t i = 0; i < dims; ++i) last.push_back(-1 - int64_t(i));
+  Tensor values = x.pool_windows(
+      how, is_float(x.dtype()) ? Number(-std::numeric_limits<double>::infinity())
+                               : Number(is_signed(x.dtype()) ? -(int64_t(1) << (bits(x.dtype()) - 1)) : 0));
+  Tensor places = position.pool_windows(how, int64_t(1) << 62);
+  Tensor top = y;
+  for (size_t i = 0; i < dims; ++i) top = top.unsqueeze(-1);
+  Tensor hit = equal(values, top) | (values.isnan() & top.isnan());
+  return {y, hit.where(places, Tensor::constant(DType::I64, int64_t(1) << 62)).min(last)};
+}
+
+Values lp_pool(OpCall& op) {
+  const Tensor& x = op.in(0);
+  Tensor::Pool how = pool_of(op, x);
+  double p = double(op.node.integer("p", 2));
+  Axes last;
+  for (size_t i = 0; i < how.kernel.size(); ++i) last.push_back(-1 - int64_t(i));
+  Tensor powers = x.abs().pow(like(x, p)).pool_windows(how, 0).sum(last);
+  return {powers.pow(like(x, 1 / p))};
+}
+
+Axes spatial_axes(const Tensor& x) {
+  Axes axes;
+  for (int64_t i = 2; i < x.rank(); ++i) axes.push_back(i);
+  return axes;
+}
+Values global_average_pool(OpCall& op) { return {op.in(0).mean(spatial_axes(op.in(0)), true)}; }
+Values global_max_pool(OpCall& op) { return {op.in(0).max(spatial_axes(op.in(0)), true)}; }
+Values global_lp_pool(OpCall& op) {
+  const Tensor& x = op.in(0);
+  double p = double(op.node.integer("p", 2));
+  return {x.abs().pow(like(x, p)).sum(spatial_axes(x), true).pow(like(x, 1 / p))};
+}
+
+Values max_unpool(OpCall& op) {
+  const Tensor &x = op.in(0), &places = op.in(1);
+  std::vector<int64_t> kernel = op.node.require_integers("kernel_shape"), pads = op.node.integers("pads"),
+                       stride = ints_or_ones(op, "strides", kernel.size());
+  pads.resize(2 * kernel.size(), 0);
+  Shape out{x.size(0), x.size(1)};
+  for (size_t i = 0; i < kernel.size(); ++i)
+    out.push_back((x.size(int64_t(2 + i)) - SInt(1)) * SInt(stride[i]) +
+                  SInt(kernel[i] - pads[i] - pads[i + kernel.size()]));
+  Shape natural = out;
+  if (op.has(2)) {
+    std::vector<int64_t> sizes = op.ints(2);
+    out = Shape(sizes.begin(), sizes.end());
+  }
+  // Positions count within the natural shape of each image; the given one may be larger.
+  Tensor flat = Tensor::zeros({numel(natural)}, x.dtype())
+                    .scatter_elements(places.flatten(), x.flatten(), 0)
+                    .reshape(natural);
+  std::vector<std::pair<int64_t, int64_t>> grow;
+  for (size_t i = 0; i < out.size(); ++i) grow.emplace_back(0, (out[i] - natural[i]).value("MaxUnpool"));
+  return {flat.pad(grow)};
+}
+
+Values dropout(OpCall& op) {
+  const Tensor& x = op.in(0);
+  bool training = op.opset >= 12 ? op.has(2) && op.importer.truth(op.value(2)) : false;
+  double ratio = op.opset >= 12 ? (op.has(1) ? op.float_at(1) : 0.5) : double(op.node.number("ratio", 0.5f));
+  if (training && ratio != 0)
+    op.fail("dropout in training mode needs random numbers, which are not supported");
+  Tensor mask = Tensor::constant(op.opset >= 10 ? DType::BOOL : x.dtype(), 1, x.shape());
+  return {x, mask};
+}
+
+// Terms like "bij,bjk->bik": every label is an axis, summed unless it is in the result.
+Values einsum(OpCall& op) {
+  std::string text;
+  for (char c : op.node.text("equation", ""))
+    if (c != ' ') text += c;
+  std::vector<Tensor> inputs = op.all();
+  size_t arrow = text.find("->");
+  std::string left = text.substr(0, arrow), right = arrow == std::string::npos ? "" : text.substr(arrow + 2);
+  std::vector<std::string> terms(1);
+  for (char c : left) {
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
+  }
+  if (terms.size() != inputs.size())
+    op.fail("the equation has " + std::to_string(terms.size()) + " terms for " +
+            std::to_string(inputs.size()) + " inputs");
+  // "..." stands for the axes that no label names; they get upper labels that no equation can contain.
+  size_t extra = 0;
+  for (size_t i = 0; i < terms.size(); ++i)
+    if (size_t dots = terms[i].find("..."); dots != std::string::npos)
+      extra = std::max(extra, size_t(inputs[i].rank()) - (terms[i].size() - 3));
+  auto spread = [&](std::string term, size_t count) {
+    size_t dots = term.find("...");
+    if (dots == std::string::npos) return term;
+    std::string labels;
+    for (size_t k = extra - count; k < extra; ++k) labels += char(1 + k);
+    return term.replace(dots, 3, labels);
+  };
+  std::string all;
+  std::map<char, int> uses;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    size_t named = terms[i].size() - (terms[i].find("...") != std::string::npos ? 3 : 0);
+    if (terms[i].find("...") == std::string::npos && int64_t(named) != inputs[i].rank())
+      op.fail("term " + terms[i] + " does not fit shape " + to_string(inputs[i].shape()));
+    terms[i] = spread(terms[i], size_t(inputs[i].rank()) - named);
+    for (char c : terms[i]) {
+      if (all.find(c) == std::string::npos) all += c;
+      ++uses[c];
+    }
+  }
+  if (arrow == std::string::npos) {
+    for (char c : all)
+      if (c < ' ') right += c;
+    std::string named;
+    for (char c : all)
+      if (c >= ' ' && uses[c] == 1) named += c;
+    std::sort(named.begin(), named.end());
+    right += named;
+  } else {
+    right = spread(right, extra);
+  }
+  std::string order = right;
+  for (char c : all)
+    if (right.find(c) == std::string::npos) order += c;
+  DType dtype = inputs[0].dtype();
+  for (const Tensor& t : inputs) dtype = promote(dtype, t.dtype());
+  DType wide = is_float(dtype) ? sum_dtype(dtype) : dtype;
+  Tensor product;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor t = inputs[i].cast(wide);
+    std::string term = terms[i];
+    // A repeated label takes the diagonal.
+    for (size_t a = 0; a < term.size(); ++a)
+      for (size_t b = term.size(); b-- > a + 1;)
+        if (term[a] == term[b]) {
+          SInt n = t.size(int64_t(a));
+          Tensor index = Tensor::arange(n);
+          Shape line(t.shape().size(), SInt(1));
+          line[a] = n;
+          Shape pick = t.shape();
+          pick[b] = 1;
+          t = t.gather_elements(index.reshape(line).expand(pick), int64_t(b)).squeeze(int64_t(b));
+          term.erase(b, 1);
+        }
+    Axes from;
+    Shape shape;
+    for (char c : order) {
+      size_t at = term.find(c);
+      if (at == std::string::npos) {
+        shape.emplace_back(1);
+      } else {
+        from.push_back(int64_t(at));
+        shape.push_back(t.size(int64_t(at)));
+      }
+    }
+    t = t.permute(from).reshape(shape);
+    product = product.defined() ? product * t : t;
+  }
+  Axes summed;
+  for (size_t i = right.size(); i < order.size(); ++i) summed.push_back(int64_t(i));
+  return {(summed.empty() ? product : product.sum_as(wide, summed, false)).cast(dtype)};
+}
+
+constexpr OpRow kRows[] = {
+    {"", "MatMul", 1, matmul},
+    {"", "Gemm", 1, gemm},
+    {"", "Conv", 1, conv},
+    {"", "ConvTranspose", 1, conv_transpose},
+    {"", "AveragePool", 1, average_pool},
+    {"", "MaxPool", 1, max_pool},
+    {"", "LpPool", 1, lp_pool},
+    {"", "GlobalAveragePool", 1, global_average_pool},
+    {"", "GlobalMaxPool", 1, global_max_pool},
+    {"", "GlobalLpPool", 1, global_lp_pool},
+    {"", "MaxUnpool", 9, max_unpool},
+    {"", "Dropout", 1, dropout},
+    {"", "Einsum", 12, einsum},
+};
+
+} // namespace
+
+std::span<const OpRow> nn_ops() { return kRows; }
+
+} // namespace tolk::onnx

@@ -1,0 +1,385 @@
+// Shapes, constants, casts and movement.
+#include <algorithm>
+#include <cmath>
+
+#include "tolk/base/error.h"
+#include "tolk/io/tensor_proto.h"
+#include "tolk/onnx/importer.h"
+
+namespace tolk::onnx {
+namespace {
+
+using Values = std::vector<GraphValue>;
+
+GraphValue integers(std::vector<int64_t> values, bool scalar = false) {
+  io::Shape shape;
+  if (!scalar) shape.push_back(int64_t(values.size()));
+  io::HostTensor host = io::tensor_of(DType::I64, shape, values);
+  GraphValue v{io::HostTensor(host)};
+  v.tensor = tensor_from(host, {});
+  return v;
+}
+
+std::vector<int64_t> numbers(const Shape& shape) {
+  std::vector<int64_t> out;
+  for (const SInt& d : shape) out.push_back(d.value("a shape used as data"));
+  return out;
+}
+
+GraphValue constant_value(OpCall& op, const io::HostTensor& data) {
+  GraphValue v{io::HostTensor(data)};
+  if (!data.is_string()) v.tensor = tensor_from(data, op.importer.device());
+  return v;
+}
+
+Values constant(OpCall& op) {
+  const Node& n = op.node;
+  if (const io::HostTensor* t = n.tensor("value")) return {constant_value(op, *t)};
+  if (const io::HostTensor* t = n.tensor("sparse_value")) return {constant_value(op, *t)};
+  if (n.find("value_int")) return {integers({n.integer("value_int", 0)}, true)};
+  if (n.find("value_ints")) return {integers(n.integers("value_ints"))};
+  if (n.find("value_float"))
+    return {
+        constant_value(op, io::tensor_of(DType::F32, {}, std::vector<float>{n.number("value_float", 0)}))};
+  if (n.find("value_floats")) {
+    std::vector<float> v = n.numbers("value_floats");
+    return {constant_value(op, io::tensor_of(DType::F32, {int64_t(v.size())}, v))};
+  }
+  if (n.find("value_string")) return {GraphValue(io::string_tensor({}, {n.text("value_string", "")}))};
+  if (n.find("value_strings")) {
+    std::vector<std::string> v = n.texts("value_strings");
+    io::Shape shape{int64_t(v.size())};
+    return {GraphValue(io::string_tensor(shape, std::move(v)))};
+  }
+  op.fail("none of the value attributes is given");
+}
+
+Values constant_of_shape(OpCall& op) {
+  std::vector<int64_t> sizes = op.ints(0);
+  Shape shape(sizes.begin(), sizes.end());
+  const io::HostTensor* value = op.node.tensor("value");
+  if (!value) return {Tensor::zeros(shape)};
+  if (value->count() != 1) op.fail("attribute value must have one element");
+  if (is_float(value->dtype)) return {Tensor::constant(value->dtype, io::element_double(*value, 0), shape)};
+  return {Tensor::constant(value->dtype, int64_t(io::element_int(*value, 0)), shape)};
+}
+
+Shape shape_of_value(OpCall& op, size_t i) {
+  if (op.value(i).is_string()) return Shape(op.value(i).host->shape.begin(), op.value(i).host->shape.end());
+  return op.in(i).shape();
+}
+
+Values shape(OpCall& op) {
+  std::vector<int64_t> sizes = numbers(shape_of_value(op, 0));
+  auto rank = int64_t(sizes.size());
+  auto bound = [&](int64_t v) { return std::clamp(v < 0 ? v + rank : v, int64_t(0), rank); };
+  int64_t start = bound(op.node.integer("start", 0)), end = bound(op.node.integer("end", rank));
+  return {integers(start < end ? std::vector<int64_t>(sizes.begin() + start, sizes.begin() + end)
+                               : std::vector<int64_t>())};
+}
+
+Values size(OpCall& op) { return {integers({numel(shape_of_value(op, 0)).value("Size")}, true)}; }
+
+Values reshape(OpCall& op) {
+  const Tensor& x = op.in(0);
+  std::vector<int64_t> sizes = op.ints_either("shape", 1).value_or(std::vector<int64_t>());
+  bool zero_is_zero = op.node.integer("allowzero", 0) != 0;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] == 0 && !zero_is_zero) {
+      if (i >= x.shape().size())
+        op.fail("size 0 at axis " + std::to_string(i) + " copies an axis that the input does not have");
+      sizes[i] = x.shape()[i].value("Reshape");
+    }
+  return {x.view(sizes)};
+}
+
+Values flatten(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t axis = op.node.integer("axis", 1);
+  if (axis < 0) axis += x.rank();
+  if (axis < 0 || axis > x.rank()) op.fail("axis is out of range");
+  SInt before = 1, after = 1;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    (i < axis ? before : after) = (i < axis ? before : after) * x.shape()[size_t(i)];
+  return {x.reshape({before, after})};
+}
+
+Values transpose(OpCall& op) {
+  const Tensor& x = op.in(0);
+  std::vector<int64_t> order = op.node.integers("perm");
+  if (order.empty())
+    for (int64_t i = x.rank(); i-- > 0;) order.push_back(i);
+  return {x.permute(order)};
+}
+
+Values squeeze(OpCall& op) {
+  Tensor x = op.in(0);
+  auto axes = op.ints_either("axes", 1);
+  std::vector<int64_t> drop;
+  if (axes) {
+    for (int64_t a : *axes) drop.push_back(a < 0 ? a + x.rank() : a);
+  } else {
+    for (int64_t i = 0; i < x.rank(); ++i)
+      if (x.shape()[size_t(i)] == 1) drop.push_back(i);
+  }
+  std::sort(drop.begin(), drop.end(), std::greater<>());
+  for (int64_t a : drop) x = x.squeeze(a);
+  return {x};
+}
+
+Values unsqueeze(OpCall& op) {
+  Tensor x = op.in(0);
+  std::vector<int64_t> axes = op.ints_either("axes", 1).value_or(std::vector<int64_t>());
+  int64_t rank = x.rank() + int64_t(axes.size());
+  for (int64_t& a : axes)
+    if (a < 0) a += rank;
+  std::sort(axes.begin(), axes.end());
+  for (int64_t a : axes) x = x.unsqueeze(a);
+  return {x};
+}
+
+Values expand(OpCall& op) {
+  const Tensor& x = op.in(0);
+  std::vector<int64_t> sizes = op.ints(1);
+  // Broadcasting in both directions: a size of 1 keeps the input's.
+  Shape shape(sizes.begin(), sizes.end());
+  while (int64_t(shape.size()) < x.rank()) shape.insert(shape.begin(), SInt(1));
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    SInt& to = shape[shape.size() - 1 - size_t(i)];
+    if (to == 1) to = x.size(-1 - i);
+  }
+  return {x.expand(shape)};
+}
+
+Values concat(OpCall& op) {
+  std::vector<Tensor> parts = op.all();
+  return {Tensor::concat(parts, op.node.integer("axis", op.opset < 4 ? 1 : 0))};
+}
+
+Values split(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t axis = op.node.integer("axis", 0);
+  std::vector<int64_t> sizes;
+  if (auto given = op.ints_either("split", 1)) {
+    sizes = *given;
+  } else {
+    auto parts = int64_t(op.node.outputs.size());
+    parts = op.node.integer("num_outputs", parts);
+    int64_t n = x.size(axis).value("Split"), step = (n + parts - 1) / parts;
+    for (int64_t i = 0; i < parts; ++i) sizes.push_back(std::max<int64_t>(0, std::min(step, n - i * step)));
+  }
+  Values out;
+  for (Tensor& t : x.split(sizes, axis)) out.emplace_back(std::move(t));
+  return out;
+}
+
+Values slice(OpCall& op) {
+  Tensor x = op.in(0);
+  std::vector<int64_t> starts, ends, axes, steps;
+  if (op.opset < 10) {
+    starts = op.node.integers("starts"), ends = op.node.integers("ends"), axes = op.node.integers("axes");
+  } else {
+    starts = op.ints(1), ends = op.ints(2);
+    if (op.has(3)) axes = op.ints(3);
+    if (op.has(4)) steps = op.ints(4);
+  }
+  if (starts.size() != ends.size() || (!axes.empty() && axes.size() != starts.size()))
+    op.fail("starts, ends and axes must have equal lengths");
+  for (size_t i = 0; i < starts.size(); ++i)
+    x = x.slice(axes.empty() ? int64_t(i) : axes[i], starts[i], ends[i], i < steps.size() ? steps[i] : 1);
+  return {x};
+}
+
+Values tile(OpCall& op) {
+  if (op.opset < 6) {
+    std::vector<int64_t> times(size_t(op.in(0).rank()), 1);
+    times[size_t(op.int_at(2))] = op.int_at(1);
+    return {op.in(0).repeat(times)};
+  }
+  return {op.in(0).repeat(op.ints(1))};
+}
+
+// One axis padded by repeating what is there: by mirror or edge or from the other end.
+Tensor pad_by_index(const Tensor& x, int64_t axis, int64_t before, int64_t after, const std::string& mode) {
+  int64_t n = x.size(axis).value("Pad");
+  std::vector<int64_t> pick;
+  for (int64_t i = -before; i < n + after; ++i) {
+    int64_t j = i;
+    if (mode == "edge")
+      j = std::clamp<int64_t>(i, 0, n - 1);
+    else if (mode == "wrap")
+      j = ((i % n) + n) % n;
+    else {
+      int64_t period = std::max<int64_t>(2 * (n - 1), 1);
+      j = ((i % period) + period) % period;
+      if (j >= n) j = period - j;
+    }
+    pick.push_back(j);
+  }
+  return x.gather(Tensor::from(pick, {int64_t(pick.size())}, x.device()), axis);
+}
+
+Values pad(OpCall& op) {
+  Tensor x = op.in(0);
+  std::string mode = op.node.text("mode", "constant");
+  std::vector<int64_t> amounts;
+  double value = 0;
+  if (op.opset < 11) {
+    amounts = op.node.integers(op.opset < 2 ? "paddings" : "pads");
+    value = op.node.number("value", 0);
+  } else {
+    amounts = op.ints(1);
+    if (op.has(2) && !op.value(2).is_string()) value = op.float_at(2);
+  }
+  std::vector<int64_t> axes;
+  if (op.has(3))
+    axes = op.ints(3);
+  else
+    for (int64_t i = 0; i < x.rank(); ++i) axes.push_back(i);
+  if (amounts.size() != 2 * axes.size())
+    op.fail("pads has " + std::to_string(amounts.size()) + " entries, " + std::to_string(2 * axes.size()) +
+            " are needed");
+  std::vector<std::pair<int64_t, int64_t>> all(size_t(x.rank()), {0, 0});
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t a = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
+    if (a < 0 || a >= x.rank()) op.fail("axis " + std::to_string(axes[i]) + " is out of range");
+    all[size_t(a)] = {amounts[i], amounts[i + axes.size()]};
+  }
+  if (mode == "constant") return {is_float(x.dtype()) ? x.pad(all, value) : x.pad(all, int64_t(value))};
+  for (int64_t a = 0; a < x.rank(); ++a) {
+    auto [before, after] = all[size_t(a)];
+    if (before > 0 || after > 0)
+      x = pad_by_index(x, a, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode);
+    std::vector<std::pair<int64_t, int64_t>> cut(size_t(x.rank()), {0, 0});
+    cut[size_t(a)] = {std::min<int64_t>(before, 0), std::min<int64_t>(after, 0)};
+    x = x.pad(cut);
+  }
+  return {x};
+}
+
+Tensor cast_as(OpCall& op, const Tensor& x, DType to) {
+  bool saturate = op.node.integer("saturate", 1) != 0;
+  bool f8 = bits(to) == 8 && is_float(to) && to != DType::F8E8M0;
+  if (f8 && is_float(x.dtype()) && x.dtype() != to) {
+    // The IR's own cast saturates finite values as OCP says; saturate=1 also clamps infinities, saturate=0
+    // turns what is too large into infinity, or NaN where the type has none.
+    bool e5m2 = to == DType::F8E5M2 || to == DType::F8E5M2FNUZ,
+         fnuz = to == DType::F8E4M3FNUZ || to == DType::F8E5M2FNUZ;
+    double largest = e5m2 ? 57344 : fnuz ? 240 : 448;
+    Tensor wide = x.cast(x.dtype() == DType::F64 ? DType::F64 : DType::F32);
+    if (saturate) return x.isnan().where(wide, wide.clip(like(wide, -largest), like(wide, largest))).cast(to);
+    // Half a step above the largest value rounds away.
+    double limit = e5m2 ? 61440 : fnuz ? 248 : 464;
+    Tensor over = wide.abs() >= limit;
+    Tensor special = e5m2 && !fnuz ? (wide < 0).where(like(wide, -INFINITY), like(wide, INFINITY))
+                                   : like(wide, std::nan(""));
+    return over.where(special, wide).cast(to);
+  }
+  return x.cast(to);
+}
+
+Values cast(OpCall& op) {
+  if (op.node.integer("to", 0) == io::kOnnxString || op.value(0).is_string())
+    op.fail("casts to and from strings are not supported");
+  return {cast_as(op, op.in(0), dtype_from_code(op, op.node.require_integer("to")))};
+}
+Values cast_like(OpCall& op) {
+  if (op.value(0).is_string() || op.value(1).is_string())
+    op.fail("casts to and from strings are not supported");
+  return {cast_as(op, op.in(0), op.in(1).dtype())};
+}
+Values bit_cast(OpCall& op) { return {op.in(0).bitcast(dtype_from_code(op, op.node.require_integer("to")))}; }
+
+Values range(OpCall& op) {
+  DType dtype = op.in(0).dtype();
+  if (is_float(dtype)) {
+    double start = op.float_at(0), limit = op.float_at(1), step = op.float_at(2);
+    auto n = std::max<int64_t>(0, int64_t(std::ceil((limit - start) / step)));
+    DType wide = dtype == DType::F64 ? DType::F64 : DType::F32;
+    return {
+        (Tensor::arange(n, wide) * Tensor::constant(wide, step) + Tensor::constant(wide, start)).cast(dtype)};
+  }
+  int64_t start = op.int_at(0), limit = op.int_at(1), step = op.int_at(2);
+  if (step == 0) op.fail("delta must not be 0");
+  int64_t n = std::max<int64_t>(0, (limit - start + step + (step > 0 ? -1 : 1)) / step);
+  return {Tensor::arange(n, dtype) * Tensor::constant(dtype, step) + Tensor::constant(dtype, start)};
+}
+
+Values eye_like(OpCall& op) {
+  const Tensor& x = op.in(0);
+  DType dtype = op.node.find("dtype") ? dtype_from_code(op, op.node.integer("dtype", 1)) : x.dtype();
+  return {Tensor::eye(x.size(0), x.size(1), op.node.integer("k", 0), dtype)};
+}
+
+Values trilu(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t k = op.has(1) ? op.int_at(1) : 0;
+  SInt rows = x.size(-2), columns = x.size(-1);
+  Tensor i = Tensor::arange(rows).reshape({rows, 1}) + k, j = Tensor::arange(columns).reshape({1, columns});
+  Tensor keep = op.node.integer("upper", 1) ? i <= j : j <= i;
+  return {keep.where(x, like(x, 0))};
+}
+
+Values depth_to_space(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t b = op.node.require_integer("blocksize");
+  SInt n = x.size(0), c = floordiv(x.size(1), SInt(b * b)), h = x.size(2), w = x.size(3);
+  Tensor t = op.node.text("mode", "DCR") == "DCR" ? x.reshape({n, b, b, c, h, w}).permute({0, 3, 4, 1, 5, 2})
+                                                  : x.reshape({n, c, b, b, h, w}).permute({0, 1, 4, 2, 5, 3});
+  return {t.reshape({n, c, h * SInt(b), w * SInt(b)})};
+}
+
+Values space_to_depth(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t b = op.node.require_integer("blocksize");
+  SInt n = x.size(0), c = x.size(1), h = floordiv(x.size(2), SInt(b)), w = floordiv(x.size(3), SInt(b));
+  return {x.reshape({n, c, h, b, w, b}).permute({0, 3, 5, 1, 2, 4}).reshape({n, c * SInt(b * b), h, w})};
+}
+
+Values center_crop_pad(OpCall& op) {
+  Tensor x = op.in(0);
+  std::vector<int64_t> sizes = op.ints(1), axes = op.node.integers("axes");
+  if (axes.empty())
+    for (int64_t i = 0; i < x.rank(); ++i) axes.push_back(i);
+  std::vector<std::pair<int64_t, int64_t>> amounts(size_t(x.rank()), {0, 0});
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t a = axes[i] < 0 ? axes[i] + x.rank() : axes[i], n = x.size(a).value("CenterCropPad"),
+            more = sizes[i] - n;
+    int64_t before = more >= 0 ? more / 2 : -((-more) / 2);
+    amounts[size_t(a)] = {before, more - before};
+  }
+  return {x.pad(amounts)};
+}
+
+constexpr OpRow kRows[] = {
+    {"", "Constant", 1, constant},
+    {"", "ConstantOfShape", 9, constant_of_shape},
+    {"", "Shape", 1, shape},
+    {"", "Size", 1, size},
+    {"", "Reshape", 1, reshape},
+    {"", "Flatten", 1, flatten},
+    {"", "Transpose", 1, transpose},
+    {"", "Squeeze", 1, squeeze},
+    {"", "Unsqueeze", 1, unsqueeze},
+    {"", "Expand", 8, expand},
+    {"", "Concat", 1, concat},
+    {"", "Split", 1, split},
+    {"", "Slice", 1, slice},
+    {"", "Tile", 1, tile},
+    {"", "Pad", 1, pad},
+    {"", "Cast", 1, cast},
+    {"", "CastLike", 15, cast_like},
+    {"", "BitCast", 26, bit_cast},
+    {"", "Range", 11, range},
+    {"", "EyeLike", 9, eye_like},
+    {"", "Trilu", 14, trilu},
+    {"", "DepthToSpace", 1, depth_to_space},
+    {"", "SpaceToDepth", 1, space_to_depth},
+    {"", "CenterCropPad", 18, center_crop_pad},
+};
+
+} // namespace
+
+std::span<const OpRow> shape_ops() { return kRows; }
+
+} // namespace tolk::onnx

@@ -1,0 +1,29 @@
+#include "tolk/tensor/tensor_internal.h"
+
+namespace tolk {
+
+const UOp& Tensor::node() const {
+  if (!node_) throw InvalidArgument("an undefined tensor has no value");
+  return node_;
+}
+const Shape& Tensor::shape() const { return shape_of(node()); }
+SInt Tensor::size(int64_t axis) const { return shape()[size_t(detail::normal_axis(axis, rank(), "size"))]; }
+SInt Tensor::numel() const { return tolk::numel(shape()); }
+std::string Tensor::device() const { return device_of(node()); }
+
+Tensor Tensor::constant(DType dtype, Number value, const Shape& shape) {
+  UOp c = value.fraction ? tolk::constant(dtype, value.real) : tolk::constant(dtype, value.whole);
+  return Tensor(c).expand(shape);
+}
+
+Tensor Tensor::arange(const SInt& size, DType dtype) {
+  if (is_float(dtype)) return Tensor(iota(DType::I64, size)).cast(dtype);
+  return Tensor(iota(dtype, size));
+}
+
+Tensor Tensor::eye(const SInt& rows, const SInt& columns, int64_t diagonal, DType dtype) {
+  Tensor i = arange(rows).reshape({rows, 1}), j = arange(columns).reshape({1, columns});
+  return equal(i + diagonal, j).cast(dtype);
+}
+
+} // namespace tolk

@@ -1,0 +1,99 @@
+#include <cstring>
+
+#include "tolk/device/registry.h"
+#include "tolk/dtype/scalar.h"
+#include "tolk/engine/realize.h"
+#include "tolk/engine/storage.h"
+#include "tolk/schedule/realized.h"
+#include "tolk/tensor/tensor_internal.h"
+
+namespace tolk {
+namespace {
+
+// The caller keeps `owner`'s bytes; the value is HOST storage copied to the device when something needs it
+// there.
+Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
+                 std::shared_ptr<const void> owner, const std::string& device) {
+  int64_t count = numel(shape).value("data from the host");
+  if (storage_bytes(dtype, uint64_t(count)) != bytes)
+    throw InvalidArgument("a tensor " + to_string(shape) + " of " + name(dtype) + " has " +
+                          std::to_string(storage_bytes(dtype, uint64_t(count))) + " bytes, the data " +
+                          std::to_string(bytes));
+  UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner)), shape);
+  std::string to = device.empty() ? default_device() : canonical_device_name(device);
+  return Tensor(to == "HOST" ? host : copy_to(host, to));
+}
+
+} // namespace
+
+Tensor Tensor::from_bytes(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
+                          const std::string& device) {
+  // 64-byte alignment lets a device take the copy over as it is.
+  std::shared_ptr<std::byte> copy(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)),
+                                  std::free);
+  if (!copy) throw OutOfMemory("host memory for a tensor of " + std::to_string(bytes) + " bytes");
+  if (bytes) std::memcpy(copy.get(), data, bytes);
+  return from_host(copy.get(), bytes, dtype, shape, copy, device);
+}
+
+Tensor Tensor::from_borrowed(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
+                             std::shared_ptr<const void> owner, const std::string& device) {
+  return from_host(data, bytes, dtype, shape, std::move(owner), device);
+}
+
+void Tensor::realize(std::span<Tensor> tensors) {
+  std::vector<UOp> roots;
+  roots.reserve(tensors.size());
+  for (const Tensor& t : tensors) roots.push_back(t.node());
+  std::vector<UOp> results = engine::realize(roots);
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].node_ = results[i];
+}
+
+Tensor& Tensor::realize() {
+  realize(std::span<Tensor>(this, 1));
+  return *this;
+}
+
+std::vector<std::byte> Tensor::data() const {
+  Tensor value = numel() == 0 ? *this : contiguous();
+  if (numel() == 0) return {};
+  value.realize();
+  return engine::read_bytes(value.node());
+}
+
+double Tensor::item() const {
+  if (!(numel() == 1)) throw InvalidArgument("item needs one element, the shape is " + to_string(shape()));
+  std::vector<std::byte> bytes = data();
+  uint64_t word = 0;
+  std::memcpy(&word, bytes.data(), std::min<size_t>(bytes.size(), 8));
+  if (is_float(dtype())) return float_from_bits(dtype(), word);
+  int unused = 64 - bits(dtype());
+  return is_signed(dtype()) ? double(int64_t(word << unused) >> unused) : double(word);
+}
+
+Tensor Tensor::contiguous() const {
+  UOp now = schedule::realized_form(node());
+  if (engine::contiguous_storage(now)) return Tensor(now);
+  return Tensor(tolk::contiguous(node()));
+}
+
+Tensor Tensor::to(const std::string& device) const {
+  std::string target = canonical_device_name(device);
+  return this->device() == target ? *this : Tensor(copy_to(node(), target));
+}
+
+Tensor& Tensor::assign(const Tensor& value) {
+  if (!(value.shape() == shape()) || value.dtype() != dtype())
+    throw InvalidArgument("assign needs a value of shape " + to_string(shape()) + " and dtype " +
+                          name(dtype()) + ", got " + to_string(value.shape()) + " " + name(value.dtype()));
+  UOp target = schedule::realized_form(node());
+  if (!storage_of(target)) {
+    node_ = value.node();
+    return *this;
+  }
+  UOp effect = store_to(target, value.node());
+  node_ = after(target, std::span(&effect, 1));
+  return *this;
+}
+
+} // namespace tolk

@@ -1,0 +1,33 @@
+// Shared by the files of this layer: axis checks, broadcasting, node-level shorthands.
+#pragma once
+
+#include "tolk/base/error.h"
+#include "tolk/tensor/tensor.h"
+#include "tolk/uop/build.h"
+
+namespace tolk::detail {
+
+// A position in 0 .. rank-1 from an axis that may count from the end. `what` names the operation in the
+// error.
+int64_t normal_axis(int64_t axis, int64_t rank, const char* what);
+// A bit per axis; no axes means all. Throws InvalidArgument for repeated axes.
+uint64_t axis_mask(const Axes& axes, int64_t rank, const char* what);
+// The common shape of NumPy's broadcasting rule; throws InvalidArgument that names both shapes.
+Shape broadcast_shape(const Shape& a, const Shape& b);
+// The node stretched to the shape; shape () is left alone, since elementwise ops take it as it is.
+UOp stretched(const UOp& u, const Shape& shape);
+// Both operands in their common dtype and shape, ready for an elementwise op.
+struct Pair {
+  UOp a, b;
+};
+Pair matched(const Tensor& a, const Tensor& b);
+// Elementwise op after matching.
+Tensor binary(Op op, const Tensor& a, const Tensor& b);
+// a * b + c with one rounding; all of one float dtype. For polynomials only: user-visible a*b+c rounds twice.
+Tensor fused(const Tensor& a, const Tensor& b, const Tensor& c);
+// Coefficients from the highest power down, in x's dtype.
+Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients);
+// Drops the axes of the mask, which have size 1.
+Tensor drop_axes(const Tensor& t, uint64_t mask);
+
+} // namespace tolk::detail
