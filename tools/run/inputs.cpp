@@ -199,7 +199,9 @@ io::Value fit_input(const ValueInfo& info, io::Value value, const std::string& f
       info.type.dtype ? tensor.dtype == *info.type.dtype : info.type.is_string() == tensor.is_string();
   if (!same)
     refuse(fmt::format("{}: {} was expected, found {}", file, expected(info), io::type_text(tensor)));
-  if (info.type.dims && info.type.dims->size() != tensor.shape.size())
+  // A scalar may come as a list of one: exporters declare it either way.
+  bool scalar = info.type.dims && info.type.dims->empty() && tensor.count() == 1;
+  if (info.type.dims && !scalar && info.type.dims->size() != tensor.shape.size())
     refuse(fmt::format("{}: {} was expected, found {}: the number of dimensions differs", file,
                        expected(info), io::type_text(tensor)));
   return value;

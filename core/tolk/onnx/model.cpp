@@ -142,6 +142,8 @@ void Model::State::check(const std::map<std::string, io::Value>& given) const {
         (i.type.dtype && !v.tensor.is_string() && *i.type.dtype != v.tensor.dtype))
       refuse("the element type differs");
     if (!i.type.dims) continue;
+    // A scalar may come as a list of one: exporters declare it either way.
+    if (i.type.dims->empty() && v.tensor.count() == 1) continue;
     if (i.type.dims->size() != v.tensor.shape.size()) refuse("the number of axes differs");
     for (size_t d = 0; d < i.type.dims->size(); ++d) {
       const Dim& dim = (*i.type.dims)[d];
