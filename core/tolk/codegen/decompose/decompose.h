@@ -1,0 +1,23 @@
+// Decomposition: operations and dtypes that the target lacks, in terms of those that it has. All of it is
+// rules over flat values; one rewrite applies them together, since one rule's result may need another.
+#pragma once
+
+#include <vector>
+
+#include "tolk/codegen/target.h"
+#include "tolk/uop/rewrite.h"
+
+namespace tolk::codegen {
+
+// The graph with only operations that the flat form and the target have.
+UOp decompose(const UOp& sink, const Target& target);
+
+// The parts. The rules' context is the Target.
+std::vector<Rule> integer_rules();       // floor division, bool arithmetic
+std::vector<Rule> narrow_rules();        // dtypes without arithmetic
+std::vector<Rule> exponential_rules();   // EXP, EXP2, LOG, LOG2
+std::vector<Rule> trigonometric_rules(); // SIN, COS
+std::vector<Rule> rounding_rules();      // TRUNC, SQRT, RECIPROCAL, MULACC
+std::vector<Rule> random_rules();        // THREEFRY
+
+} // namespace tolk::codegen

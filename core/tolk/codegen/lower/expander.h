@@ -1,0 +1,78 @@
+// State of an expansion. Internal to lower/; values are in expand.cpp, indices and memory in
+// expand_index.cpp.
+#pragma once
+
+#include <unordered_map>
+
+#include "tolk/codegen/linear.h"
+#include "tolk/codegen/lower/expand.h"
+#include "tolk/codegen/lower/fold.h"
+
+namespace tolk::codegen {
+
+class Expander {
+public:
+  Expander(const UOp& sink, int independent);
+  Expansion run();
+
+private:
+  static constexpr int kWhole = -1; // lane of a VECTOR axis: all of them, as one vector
+
+  struct Axis {
+    UOp range;
+    int extent = 1;
+    bool vector = false;
+    int lane = 0;
+  };
+  struct Key {
+    uint64_t node, lanes;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const {
+      return (k.node * 0x9E3779B97F4A7C15ull) ^ (k.lanes * 0xD6E8FEB86659FD93ull);
+    }
+  };
+
+  // expand.cpp
+  void find_axes();
+  void find_threads();
+  void rank_loops();
+  uint64_t depends(const UOp& u) const { return depends_[u.id()]; }
+  uint64_t bit_of(const UOp& range) const;
+  Key key_of(const UOp& u) const;
+  int width_of(uint64_t mask) const;
+  UOp effect(const UOp& u);
+  void stores(const UOp& store, uint64_t pending, std::vector<UOp>& out);
+  void scatter(const UOp& store, std::vector<UOp>& out);
+  UOp lower(const UOp& u);
+  UOp compute(const UOp& u);
+  UOp reduction(const UOp& u);
+  std::vector<UOp> unrolled(const UOp& value, uint64_t axes);
+
+  // expand_index.cpp
+  Linear index(const UOp& u);
+  Linear atom(const UOp& u);
+  Linear atom_node(const UOp& u);
+  UOp materialise(const Linear& form);
+  UOp compare(const UOp& u);
+  UOp load_node(const UOp& u);
+  UOp lanewise(const UOp& u, int axis);
+  int rank(const UOp& atom);
+  UOp loop(const UOp& range);
+  UOp vector_axis_node(int width);
+  bool is_vector(const Linear& form) const;
+
+  UOp sink_;
+  int independent_;
+  int64_t tiles_ = 1;
+  std::vector<Axis> axes_;
+  std::vector<uint64_t> depends_;                    // by id: axes whose lane changes the value
+  std::unordered_map<UOp, Linear, UOpHash> threads_; // THREAD ranges in terms of the SPECIAL
+  std::unordered_map<UOp, int, UOpHash> loop_rank_;  // loops from the outermost in
+  std::unordered_map<Key, UOp, KeyHash> memo_;
+  std::unordered_map<UOp, int, UOpHash> rank_memo_;
+  LinearMap linear_;
+};
+
+} // namespace tolk::codegen

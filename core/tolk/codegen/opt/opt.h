@@ -1,0 +1,68 @@
+// Optimisations of a kernel AST: named actions on its ranges. Each either applies or says why it does not;
+// none changes what the kernel computes (the order inside a reduction is free).
+//
+//   Schedule s{ast};
+//   if (auto why = apply(s, {OptKind::Upcast, 0, 4})) ... *why
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tolk/base/api.h"
+#include "tolk/codegen/target.h"
+#include "tolk/uop/uop.h"
+
+namespace tolk::codegen {
+
+enum class OptKind : uint8_t {
+  // An output loop is split; the inner `amount` iterations become values side by side. Where the extent is
+  // not a
+  // multiple, the last block begins earlier and computes some elements twice; kernels that read what they
+  // write, and
+  // extents that are not known, get a second nest for the rest instead. Amount 0: the whole loop.
+  Upcast,
+  // The same for a loop of a reduction; a rest becomes a second reduction.
+  Unroll,
+  // `amount` iterations of an output or reduction loop, or of one already unrolled (which it must divide),
+  // become the
+  // lanes of a vector. No value may depend on two such axes.
+  Vector,
+  // An output loop of every nest is cut into `amount` pieces that run concurrently, at most.
+  Thread,
+  // The extent is rounded up to a multiple of `amount`; what is beyond is neither read, nor counted, nor
+  // written.
+  PadTo,
+  // Two loops of one nest or reduction become one; `axis` is the slower, `amount` names the other axis.
+  Merge,
+  // The loop is moved inside of the axis that `amount` names, in the same nest or reduction.
+  Sink,
+};
+
+struct Opt {
+  OptKind kind;
+  int64_t axis;   // axis id of the range, see axis_of
+  int64_t amount; // by kind
+  bool operator==(const Opt&) const = default;
+};
+
+TOLK_API std::string to_string(const Opt& opt); // "UPCAST(0,4)"
+
+// A kernel AST on its way. Ranges that a split makes get fresh axis ids, in order.
+struct Schedule {
+  explicit Schedule(const UOp& ast);
+
+  UOp ast;
+  int64_t next_axis; // id of the next new range
+  int64_t last_inner =
+      -1; // id of the inner range that the last split made, -1 when the whole range was taken
+};
+
+// Applies one action; null when it did, else the reason why not, and the schedule is as before. Works in the
+// arena of the AST.
+TOLK_API std::optional<std::string> apply(Schedule& schedule, const Opt& opt);
+
+// What is best for the AST on this target, at most `threads` wide. The list fits the AST.
+TOLK_API std::vector<Opt> heuristic(const UOp& ast, const Target& target, int threads);
+
+} // namespace tolk::codegen
