@@ -301,6 +301,10 @@ std::vector<GraphValue> Importer::run_node(const Node& given, const Opsets& opse
     return row->function(op);
   } catch (const InvalidArgument& e) {
     throw ImportError(model_.path + ": " + node->describe() + ": " + e.what());
+  } catch (const ImportError& e) {
+    // What a node's own accessors throw names the node, not the file.
+    if (std::string_view(e.what()).find(model_.path) != std::string_view::npos) throw;
+    throw ImportError(model_.path + ": " + e.what());
   }
 }
 

@@ -41,7 +41,8 @@ private:
 // The thread's present arena, null for the global table.
 TOLK_API Arena* current_arena();
 
-// Rebuilds a graph, whole, in the thread's present home. Attachments stay behind. Equal graphs give the same node.
+// Rebuilds a graph, whole, in the thread's present home. Attachments stay behind. Equal graphs give the same
+// node.
 TOLK_API UOp import_graph(const UOp& root);
 
 } // namespace tolk

@@ -1,5 +1,6 @@
-// The payload of a node: one word inline, and rarely a list of integers and texts. The list form is interned for the
-// life of the process, so equality is two compares, and one printer, one parser and one serialiser serve every op.
+// The payload of a node: one word inline, and rarely a list of integers and texts. The list form is interned
+// for the life of the process, so equality is two compares, and one printer, one parser and one serialiser
+// serve every op.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,12 @@ struct Arg {
   // Element of the list form; the list must be long enough.
   int64_t i(size_t index) const { return data->ints[index]; }
   const std::string& text(size_t index = 0) const { return data->texts[index]; }
-  std::span<const int64_t> ints() const { return data ? std::span<const int64_t>(data->ints) : std::span<const int64_t>(); }
-  std::span<const std::string> texts() const { return data ? std::span<const std::string>(data->texts) : std::span<const std::string>(); }
+  std::span<const int64_t> ints() const {
+    return data ? std::span<const int64_t>(data->ints) : std::span<const int64_t>();
+  }
+  std::span<const std::string> texts() const {
+    return data ? std::span<const std::string>(data->texts) : std::span<const std::string>();
+  }
 };
 
 } // namespace tolk

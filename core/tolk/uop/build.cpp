@@ -37,7 +37,8 @@ double UOp::const_float() const {
 
 UOp constant(DType dtype, int64_t value, int lanes) {
   if (is_float(dtype)) return make(Op::CONST, dtype, {}, Arg(float_word(int_to_float(dtype, value))), lanes);
-  if (dtype == DType::Index || dtype == DType::I64 || dtype == DType::U64) return make(Op::CONST, dtype, {}, Arg(uint64_t(value)), lanes);
+  if (dtype == DType::Index || dtype == DType::I64 || dtype == DType::U64)
+    return make(Op::CONST, dtype, {}, Arg(uint64_t(value)), lanes);
   return make(Op::CONST, dtype, {}, Arg(uint64_t(int64_t(wrap_to(dtype, value)))), lanes);
 }
 
@@ -58,7 +59,9 @@ UOp reduce_identity(Op op, DType dtype, int lanes) {
 }
 
 UOp variable(std::string name, int64_t min, int64_t max, int64_t multiple) {
-  if (min > max) bad("variable " + name + " has bounds " + std::to_string(min) + ".." + std::to_string(max) + "; the first must not exceed the second");
+  if (min > max)
+    bad("variable " + name + " has bounds " + std::to_string(min) + ".." + std::to_string(max) +
+        "; the first must not exceed the second");
   return make(Op::VAR, DType::Index, {}, Arg({min, max, multiple}, {std::move(name)}));
 }
 
@@ -105,7 +108,8 @@ UOp alu(Op op, const UOp& a) { return make(op, a.dtype(), {a}, {}, a.lanes()); }
 UOp alu(Op op, const UOp& a, const UOp& b) {
   TOLK_CHECK(a.lanes() == b.lanes(), "operands have different numbers of lanes");
   if (a.dtype() != b.dtype())
-    throw InternalError(std::string(name(op)) + " of " + name(a.dtype()) + " and " + name(b.dtype()) + ": operands must share a dtype");
+    throw InternalError(std::string(name(op)) + " of " + name(a.dtype()) + " and " + name(b.dtype()) +
+                        ": operands must share a dtype");
   return make(op, ops::Compare.has(op) ? DType::BOOL : a.dtype(), {a, b}, {}, a.lanes());
 }
 
@@ -117,16 +121,20 @@ UOp alu(Op op, const UOp& a, const UOp& b, const UOp& c) {
 
 UOp where(const UOp& condition, const UOp& a, const UOp& b) {
   TOLK_CHECK(condition.dtype() == DType::BOOL, "the condition of WHERE must be bool");
-  TOLK_CHECK(a.dtype() == b.dtype() && a.lanes() == b.lanes(), "the branches of WHERE must share dtype and lanes");
+  TOLK_CHECK(a.dtype() == b.dtype() && a.lanes() == b.lanes(),
+             "the branches of WHERE must share dtype and lanes");
   return make(Op::WHERE, a.dtype(), {condition, a, b}, {}, a.lanes());
 }
 
-UOp cast(const UOp& u, DType dtype) { return u.dtype() == dtype ? u : make(Op::CAST, dtype, {u}, {}, u.lanes()); }
+UOp cast(const UOp& u, DType dtype) {
+  return u.dtype() == dtype ? u : make(Op::CAST, dtype, {u}, {}, u.lanes());
+}
 
 UOp bitcast(const UOp& u, DType dtype) {
   if (u.dtype() == dtype) return u;
   if (bits(u.dtype()) != bits(dtype))
-    bad(std::string("bitcast from ") + name(u.dtype()) + " to " + name(dtype) + " needs types of equal width");
+    bad(std::string("bitcast from ") + name(u.dtype()) + " to " + name(dtype) +
+        " needs types of equal width");
   return make(Op::BITCAST, dtype, {u}, {}, u.lanes());
 }
 
@@ -145,7 +153,8 @@ UOp operator+(const UOp& a, const UOp& b) {
   if (!is_float(a.dtype())) {
     if (a.is_const_int(0)) return b;
     if (b.is_const_int(0)) return a;
-    if (a.is_const() && b.is_const()) return constant(a.dtype(), int64_t(uint64_t(a.const_int()) + uint64_t(b.const_int())), a.lanes());
+    if (a.is_const() && b.is_const())
+      return constant(a.dtype(), int64_t(uint64_t(a.const_int()) + uint64_t(b.const_int())), a.lanes());
   }
   return alu(Op::ADD, a, b);
 }
@@ -153,7 +162,8 @@ UOp operator*(const UOp& a, const UOp& b) {
   if (!is_float(a.dtype())) {
     if (a.is_const_int(1) || b.is_const_int(0)) return b;
     if (b.is_const_int(1) || a.is_const_int(0)) return a;
-    if (a.is_const() && b.is_const()) return constant(a.dtype(), int64_t(uint64_t(a.const_int()) * uint64_t(b.const_int())), a.lanes());
+    if (a.is_const() && b.is_const())
+      return constant(a.dtype(), int64_t(uint64_t(a.const_int()) * uint64_t(b.const_int())), a.lanes());
   }
   return alu(Op::MUL, a, b);
 }
@@ -188,9 +198,11 @@ UOp reshape(const UOp& u, const Shape& shape) {
   if (from == shape) return u;
   SInt before = numel(from), after = numel(shape);
   for (const SInt& d : shape)
-    if (d.max() < 0) bad("cannot reshape " + to_string(from) + " to " + to_string(shape) + ": a size is negative");
+    if (d.max() < 0)
+      bad("cannot reshape " + to_string(from) + " to " + to_string(shape) + ": a size is negative");
   if (before.is_const() && after.is_const() && before.value() != after.value())
-    bad("cannot reshape " + to_string(from) + " to " + to_string(shape) + ": " + to_string(before) + " elements are not " + to_string(after));
+    bad("cannot reshape " + to_string(from) + " to " + to_string(shape) + ": " + to_string(before) +
+        " elements are not " + to_string(after));
   const UOp& base = u.is(Op::RESHAPE) ? u.src(0) : u;
   if (shape_of(base) == shape) return base;
   return make(Op::RESHAPE, u.dtype(), sources(base, {&shape}));
@@ -201,11 +213,13 @@ UOp permute(const UOp& u, const std::vector<int64_t>& order) {
   uint64_t seen = 0;
   bool identity = true;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i] < 0 || order[i] >= int64_t(rank)) bad("permute axis " + std::to_string(order[i]) + " is outside the shape " + to_string(shape_of(u)));
+    if (order[i] < 0 || order[i] >= int64_t(rank))
+      bad("permute axis " + std::to_string(order[i]) + " is outside the shape " + to_string(shape_of(u)));
     seen |= uint64_t(1) << order[i];
     identity &= order[i] == int64_t(i);
   }
-  if (order.size() != rank || seen != (uint64_t(1) << rank) - 1) bad("permute needs every axis of " + to_string(shape_of(u)) + " once");
+  if (order.size() != rank || seen != (uint64_t(1) << rank) - 1)
+    bad("permute needs every axis of " + to_string(shape_of(u)) + " once");
   if (identity) return u;
   if (u.is(Op::PERMUTE)) {
     std::vector<int64_t> merged;
@@ -220,13 +234,16 @@ UOp expand(const UOp& u, const Shape& shape) {
   if (from == shape) return u;
   bool fits = from.size() == shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) fits = from[i] == shape[i] || from[i] == 1;
-  if (!fits) bad("cannot expand " + to_string(from) + " to " + to_string(shape) + ": sizes must be equal, or 1 in the source");
+  if (!fits)
+    bad("cannot expand " + to_string(from) + " to " + to_string(shape) +
+        ": sizes must be equal, or 1 in the source");
   return make(Op::EXPAND, u.dtype(), sources(u, {&shape}));
 }
 
 UOp pad(const UOp& u, const Shape& before, const Shape& after) {
   size_t rank = shape_of(u).size();
-  if (before.size() != rank || after.size() != rank) bad("pad needs one amount per side of every axis of " + to_string(shape_of(u)));
+  if (before.size() != rank || after.size() != rank)
+    bad("pad needs one amount per side of every axis of " + to_string(shape_of(u)));
   bool none = true;
   for (size_t i = 0; i < rank; ++i) {
     if (before[i].min() < 0 || after[i].min() < 0) bad("pad amounts must not be negative; use shrink to cut");
@@ -237,11 +254,13 @@ UOp pad(const UOp& u, const Shape& before, const Shape& after) {
 
 UOp shrink(const UOp& u, const Shape& begin, const Shape& size) {
   const Shape& from = shape_of(u);
-  if (begin.size() != from.size() || size.size() != from.size()) bad("shrink needs a begin and a size for every axis of " + to_string(from));
+  if (begin.size() != from.size() || size.size() != from.size())
+    bad("shrink needs a begin and a size for every axis of " + to_string(from));
   bool none = true;
   for (size_t i = 0; i < from.size(); ++i) {
     if (begin[i].min() < 0 || size[i].min() < 0 || (begin[i] + size[i] - from[i]).min() > 0)
-      bad("shrink of axis " + std::to_string(i) + " to [" + to_string(begin[i]) + ", +" + to_string(size[i]) + ") leaves the shape " + to_string(from));
+      bad("shrink of axis " + std::to_string(i) + " to [" + to_string(begin[i]) + ", +" + to_string(size[i]) +
+          ") leaves the shape " + to_string(from));
     none &= begin[i] == 0 && size[i] == from[i];
   }
   return none ? u : make(Op::SHRINK, u.dtype(), sources(u, {&begin, &size}));
@@ -257,18 +276,22 @@ UOp flip(const UOp& u, uint64_t axis_mask) {
 
 UOp window(const UOp& u, int axis, const SInt& out, const SInt& k, int64_t stride, int64_t dilation) {
   const Shape& from = shape_of(u);
-  if (axis < 0 || axis >= int(from.size())) bad("window axis " + std::to_string(axis) + " is outside the shape " + to_string(from));
+  if (axis < 0 || axis >= int(from.size()))
+    bad("window axis " + std::to_string(axis) + " is outside the shape " + to_string(from));
   if (stride < 1 || dilation < 1) bad("window stride and dilation must be positive");
   SInt last = (out - 1) * SInt(stride) + (k - 1) * SInt(dilation);
   if (out.max() > 0 && k.max() > 0 && (last - from[axis]).min() >= 0)
-    bad("window of " + to_string(k) + " at " + to_string(out) + " places leaves axis " + std::to_string(axis) + " of " + to_string(from));
+    bad("window of " + to_string(k) + " at " + to_string(out) + " places leaves axis " +
+        std::to_string(axis) + " of " + to_string(from));
   return make(Op::WINDOW, u.dtype(), {u, out.uop(), k.uop()}, Arg({axis, stride, dilation}));
 }
 
 UOp gather(const UOp& u, const UOp& indices, int axis) {
   const Shape& from = shape_of(u);
-  if (axis < 0 || axis >= int(from.size())) bad("gather axis " + std::to_string(axis) + " is outside the shape " + to_string(from));
-  if (!is_int(indices.dtype())) bad(std::string("gather indices must be integers, got ") + name(indices.dtype()));
+  if (axis < 0 || axis >= int(from.size()))
+    bad("gather axis " + std::to_string(axis) + " is outside the shape " + to_string(from));
+  if (!is_int(indices.dtype()))
+    bad(std::string("gather indices must be integers, got ") + name(indices.dtype()));
   return make(Op::GATHER, u.dtype(), {u, indices}, Arg(uint64_t(axis)));
 }
 
@@ -292,7 +315,9 @@ UOp contiguous(const UOp& u) {
   if (u.is(Op::CONTIGUOUS)) return u;
   return make(Op::CONTIGUOUS, u.dtype(), {u});
 }
-UOp copy_to(const UOp& u, std::string device) { return make(Op::COPY, u.dtype(), {u}, Arg({}, {std::move(device)})); }
+UOp copy_to(const UOp& u, std::string device) {
+  return make(Op::COPY, u.dtype(), {u}, Arg({}, {std::move(device)}));
+}
 
 UOp load(const UOp& storage, const UOp& index, const UOp& gate, const UOp& alt, int lanes) {
   std::vector<UOp> src{storage, index};
@@ -324,7 +349,9 @@ UOp after(const UOp& value, std::span<const UOp> effects) {
   return make(Op::AFTER, value.dtype(), src);
 }
 UOp sink(std::span<const UOp> effects) { return make(Op::SINK, DType::Void, effects); }
-UOp kernel_sink(std::span<const UOp> effects, std::string name) { return make(Op::SINK, DType::Void, effects, Arg({1}, {std::move(name)})); }
+UOp kernel_sink(std::span<const UOp> effects, std::string name) {
+  return make(Op::SINK, DType::Void, effects, Arg({1}, {std::move(name)}));
+}
 UOp call(const UOp& body, std::span<const UOp> arguments) {
   std::vector<UOp> src{body};
   src.insert(src.end(), arguments.begin(), arguments.end());

@@ -33,15 +33,17 @@ TOLK_API const std::string& var_name(const UOp& var);
 TOLK_API UOp buffer_node(int64_t slot, DType dtype, int64_t elements, std::string device);
 TOLK_API UOp param_node(int64_t slot, DType dtype, int64_t elements, std::string device = {});
 TOLK_API UOp slice_node(const UOp& buffer, DType dtype, int64_t byte_offset, int64_t elements);
-TOLK_API int64_t slot_of(const UOp& storage);     // BUFFER, PARAM, DEFINE_*
-TOLK_API int64_t elements_of(const UOp& storage); // any storage op
+TOLK_API int64_t slot_of(const UOp& storage);          // BUFFER, PARAM, DEFINE_*
+TOLK_API int64_t elements_of(const UOp& storage);      // any storage op
 TOLK_API const std::string& device_text(const UOp& u); // BUFFER, PARAM, COPY
 // A fresh slot: user buffers count up from 0, buffers internal to a schedule count down from -1. Thread-safe.
 TOLK_API int64_t fresh_user_slot();
 TOLK_API int64_t fresh_internal_slot();
 
 TOLK_API UOp range_node(const UOp& extent, int64_t axis, AxisType type);
-inline UOp range_node(int64_t extent, int64_t axis, AxisType type) { return range_node(index_const(extent), axis, type); }
+inline UOp range_node(int64_t extent, int64_t axis, AxisType type) {
+  return range_node(index_const(extent), axis, type);
+}
 TOLK_API int64_t axis_of(const UOp& range);
 TOLK_API AxisType axis_type(const UOp& range);
 // 0, 1, ... size-1 as `dtype` along the one axis.
@@ -51,10 +53,10 @@ TOLK_API UOp iota(DType dtype, const SInt& size);
 TOLK_API UOp alu(Op op, const UOp& a);
 TOLK_API UOp alu(Op op, const UOp& a, const UOp& b);
 TOLK_API UOp alu(Op op, const UOp& a, const UOp& b, const UOp& c);
-TOLK_API UOp cast(const UOp& u, DType dtype);    // the source itself when nothing changes
+TOLK_API UOp cast(const UOp& u, DType dtype); // the source itself when nothing changes
 TOLK_API UOp bitcast(const UOp& u, DType dtype);
 TOLK_API UOp where(const UOp& condition, const UOp& a, const UOp& b);
-TOLK_API UOp logical_not(const UOp& u);          // of a bool
+TOLK_API UOp logical_not(const UOp& u);               // of a bool
 TOLK_API UOp logical_and(const UOp& a, const UOp& b); // either may be null, meaning true
 // Index arithmetic, folded on the spot where both are constants or one is neutral.
 TOLK_API UOp operator+(const UOp& a, const UOp& b);
@@ -67,7 +69,8 @@ TOLK_API UOp floordiv(const UOp& a, const UOp& b);
 TOLK_API UOp floormod(const UOp& a, const UOp& b);
 TOLK_API UOp less(const UOp& a, const UOp& b); // a < b
 
-// ---- movement. Each checks its rule and throws InvalidArgument; a movement that changes nothing returns its source.
+// ---- movement. Each checks its rule and throws InvalidArgument; a movement that changes nothing returns its
+// source.
 TOLK_API UOp reshape(const UOp& u, const Shape& shape);
 TOLK_API UOp permute(const UOp& u, const std::vector<int64_t>& order);
 TOLK_API UOp expand(const UOp& u, const Shape& shape);
@@ -81,13 +84,15 @@ TOLK_API UOp gather(const UOp& u, const UOp& indices, int axis);
 // Reduces the axes of the mask (kept with size 1) in the source's dtype.
 TOLK_API UOp reduce_axis(Op op, const UOp& u, uint64_t axis_mask);
 TOLK_API UOp reduce(Op op, const UOp& value, std::span<const UOp> ranges);
-TOLK_API Op reduce_op(const UOp& u);            // of REDUCE_AXIS and REDUCE
-TOLK_API uint64_t reduce_axes(const UOp& u);    // of REDUCE_AXIS
+TOLK_API Op reduce_op(const UOp& u);         // of REDUCE_AXIS and REDUCE
+TOLK_API uint64_t reduce_axes(const UOp& u); // of REDUCE_AXIS
 TOLK_API UOp contiguous(const UOp& u);
 TOLK_API UOp copy_to(const UOp& u, std::string device);
-TOLK_API UOp load(const UOp& storage, const UOp& index, const UOp& gate = {}, const UOp& alt = {}, int lanes = 1);
-TOLK_API UOp store(const UOp& storage, const UOp& index, const UOp& value, const UOp& gate = {}); // in a kernel
-TOLK_API UOp store_to(const UOp& view, const UOp& value);                                        // in a tensor graph
+TOLK_API UOp load(const UOp& storage, const UOp& index, const UOp& gate = {}, const UOp& alt = {},
+                  int lanes = 1);
+TOLK_API UOp store(const UOp& storage, const UOp& index, const UOp& value,
+                   const UOp& gate = {});                 // in a kernel
+TOLK_API UOp store_to(const UOp& view, const UOp& value); // in a tensor graph
 TOLK_API UOp end(const UOp& effect, std::span<const UOp> ranges);
 TOLK_API UOp after(const UOp& value, std::span<const UOp> effects);
 TOLK_API UOp sink(std::span<const UOp> effects);
@@ -96,7 +101,8 @@ TOLK_API UOp kernel_sink(std::span<const UOp> effects, std::string name = {});
 TOLK_API UOp call(const UOp& body, std::span<const UOp> arguments);
 TOLK_API UOp linear(std::span<const UOp> calls);
 
-// The BUFFER, PARAM or SLICE at the root of a movement / AFTER / CONTIGUOUS-free chain; null when the value is computed.
+// The BUFFER, PARAM or SLICE at the root of a movement / AFTER / CONTIGUOUS-free chain; null when the value
+// is computed.
 TOLK_API UOp storage_of(const UOp& u);
 // The device of a value: of its first source that has one; empty for constants.
 TOLK_API std::string device_of(const UOp& u);

@@ -32,7 +32,8 @@ uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 uint64_t key_hash(Op op, DType dtype, int lanes, std::span<const UOp> src, const Arg& arg) {
-  uint64_t h = mix(0x243F6A8885A308D3ull, uint64_t(op) | uint64_t(dtype) << 8 | uint64_t(lanes) << 16 | uint64_t(src.size()) << 32);
+  uint64_t h = mix(0x243F6A8885A308D3ull,
+                   uint64_t(op) | uint64_t(dtype) << 8 | uint64_t(lanes) << 16 | uint64_t(src.size()) << 32);
   h = mix(h, arg.hash());
   for (const UOp& s : src) h = mix(h, s.hash());
   return mix(h, h >> 32);
@@ -102,17 +103,27 @@ UOpNode* construct_node(void* memory, const NodeKey& key, uint64_t id, uint32_t 
   for (size_t i = 0; i < key.src.size(); ++i) {
     const UOpNode* s = key.src[i].node();
     sources[i] = UOp(key.src[i]).node();
-    if (!(s->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal)) s->refs.fetch_add(1, std::memory_order_relaxed);
+    if (!(s->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal))
+      s->refs.fetch_add(1, std::memory_order_relaxed);
     node->src_ops.add(s->op);
     flags |= s->flags;
   }
   switch (key.op) {
   case Op::RANGE:
-  case Op::SPECIAL: flags |= kHasRange; break;
-  case Op::LOAD: flags |= kHasLoad; break;
-  case Op::VAR: flags |= kHasVar; break;
-  case Op::REDUCE: flags |= kHasReduce; break;
-  default: break;
+  case Op::SPECIAL:
+    flags |= kHasRange;
+    break;
+  case Op::LOAD:
+    flags |= kHasLoad;
+    break;
+  case Op::VAR:
+    flags |= kHasVar;
+    break;
+  case Op::REDUCE:
+    flags |= kHasReduce;
+    break;
+  default:
+    break;
   }
   node->flags = flags;
   std::tie(node->vmin, node->vmax) = compute_bounds(key.op, key.dtype, key.src, key.arg);
@@ -130,15 +141,18 @@ UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
     Arena::Impl& impl = arena->impl();
     if (UOpNode* found = impl.table.find(key, [](UOpNode*) { return true; })) return UOp::adopt(found);
 #ifdef TOLK_VERIFY
-    for (const UOp& s : src) TOLK_CHECK(s.in_arena(), "a global node became a source of an arena node; import the whole graph");
+    for (const UOp& s : src)
+      TOLK_CHECK(s.in_arena(), "a global node became a source of an arena node; import the whole graph");
 #endif
-    UOpNode* node = construct_node(impl.allocate(node_bytes(src.size())), key, impl.nodes.size(), UOpNode::kImmortal);
+    UOpNode* node =
+        construct_node(impl.allocate(node_bytes(src.size())), key, impl.nodes.size(), UOpNode::kImmortal);
     impl.nodes.push_back(node);
     impl.table.insert(node);
     return UOp::adopt(node);
   }
 #ifdef TOLK_VERIFY
-  for (const UOp& s : src) TOLK_CHECK(!s.in_arena(), "an arena node became a source of a global node; export the whole graph");
+  for (const UOp& s : src)
+    TOLK_CHECK(!s.in_arena(), "an arena node became a source of a global node; export the whole graph");
 #endif
   Shard& shard = shard_of(key.hash);
   std::lock_guard lock(shard.mutex);
@@ -163,7 +177,9 @@ UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg, int lanes)
   return make(op, dtype, std::span<const UOp>(src.begin(), src.size()), std::move(arg), lanes);
 }
 
-UOp with_sources(const UOp& u, std::span<const UOp> src) { return make(u.op(), u.dtype(), src, u.arg(), u.lanes()); }
+UOp with_sources(const UOp& u, std::span<const UOp> src) {
+  return make(u.op(), u.dtype(), src, u.arg(), u.lanes());
+}
 
 bool UOp::in_arena() const { return node_->refs.load(std::memory_order_relaxed) == UOpNode::kImmortal; }
 
@@ -201,7 +217,8 @@ void UOp::release_counted() {
 bool UOp::set_attachment(std::unique_ptr<UOpAttachment> attachment) const {
   TOLK_CHECK(!in_arena(), "arena nodes carry no attachments");
   UOpAttachment* expected = nullptr;
-  if (!node_->attachment.compare_exchange_strong(expected, attachment.get(), std::memory_order_acq_rel)) return false;
+  if (!node_->attachment.compare_exchange_strong(expected, attachment.get(), std::memory_order_acq_rel))
+    return false;
   (void)attachment.release();
   return true;
 }

@@ -42,7 +42,7 @@ private:
 
 struct Arena::Impl {
   NodeTable table{1024};
-  std::vector<UOpNode*> nodes; // by id
+  std::vector<UOpNode*> nodes;             // by id
   std::vector<const UOpNode*> normal_form; // by id: what simplify() made of the node; null unknown
   std::vector<std::unique_ptr<std::byte[]>> blocks;
   std::byte* next = nullptr;

@@ -27,13 +27,19 @@ struct OpSet {
   uint64_t word[2] = {0, 0};
   constexpr OpSet() = default;
   constexpr OpSet(Op op) { add(op); } // NOLINT(google-explicit-constructor): an op is a set of one
-  template <typename... Rest> constexpr OpSet(Op first, Op second, Rest... rest) { add(first), add(second), (add(rest), ...); }
+  template <typename... Rest> constexpr OpSet(Op first, Op second, Rest... rest) {
+    add(first), add(second), (add(rest), ...);
+  }
   constexpr void add(Op op) { word[int(op) >> 6] |= uint64_t(1) << (int(op) & 63); }
   constexpr bool has(Op op) const { return word[int(op) >> 6] >> (int(op) & 63) & 1; }
   constexpr bool contains(const OpSet& other) const {
     return (other.word[0] & ~word[0]) == 0 && (other.word[1] & ~word[1]) == 0;
   }
-  constexpr OpSet operator|(const OpSet& o) const { OpSet r; r.word[0] = word[0] | o.word[0], r.word[1] = word[1] | o.word[1]; return r; }
+  constexpr OpSet operator|(const OpSet& o) const {
+    OpSet r;
+    r.word[0] = word[0] | o.word[0], r.word[1] = word[1] | o.word[1];
+    return r;
+  }
   constexpr bool empty() const { return (word[0] | word[1]) == 0; }
 };
 
@@ -57,8 +63,8 @@ constexpr bool in_group(const char* groups, char letter) {
 constexpr OpSet group(char letter) {
   OpSet set;
   int index = 0;
-#define TOLK_OP(NAME, lo, hi, groups, meaning)                                                                         \
-  if (in_group(groups, letter)) set.add(Op(index));                                                                    \
+#define TOLK_OP(NAME, lo, hi, groups, meaning)                                                               \
+  if (in_group(groups, letter)) set.add(Op(index));                                                          \
   ++index;
 #include "tolk/uop/ops.def"
 #undef TOLK_OP
@@ -79,7 +85,18 @@ inline constexpr OpSet Effect = detail::group('E');
 } // namespace ops
 
 // What a loop becomes. The values are sort positions' tie-breakers only; see codegen for the order.
-enum class AxisType : uint8_t { Loop, Reduce, Upcast, Unroll, Vector, Thread, Global, Local, GroupReduce, Device };
+enum class AxisType : uint8_t {
+  Loop,
+  Reduce,
+  Upcast,
+  Unroll,
+  Vector,
+  Thread,
+  Global,
+  Local,
+  GroupReduce,
+  Device
+};
 TOLK_API const char* name(AxisType type);
 
 } // namespace tolk

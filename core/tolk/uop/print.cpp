@@ -14,9 +14,12 @@ namespace {
 void quoted(std::string& out, const std::string& text) {
   out += '"';
   for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   out += '"';
 }
@@ -25,7 +28,8 @@ void print_arg(std::string& out, const Arg& arg) {
   if (arg.word) out += " #" + std::to_string(arg.word);
   if (!arg.data) return;
   out += " [";
-  for (size_t i = 0; i < arg.data->ints.size(); ++i) out += (i ? " " : "") + std::to_string(arg.data->ints[i]);
+  for (size_t i = 0; i < arg.data->ints.size(); ++i)
+    out += (i ? " " : "") + std::to_string(arg.data->ints[i]);
   out += "]";
   if (arg.data->texts.empty()) return;
   out += " {";
@@ -65,7 +69,8 @@ private:
     size_t line = 1, start = 0;
     for (size_t i = 0; i < at_ && i < text_.size(); ++i)
       if (text_[i] == '\n') ++line, start = i + 1;
-    throw FormatError("graph text, line " + std::to_string(line) + ", column " + std::to_string(at_ - start + 1) + ": " + what);
+    throw FormatError("graph text, line " + std::to_string(line) + ", column " +
+                      std::to_string(at_ - start + 1) + ": " + what);
   }
   void skip_blank() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
@@ -142,9 +147,12 @@ private:
     if (at_ < text_.size() && text_[at_] != '\n') fail("unexpected text after the node");
     // What the readers of build.h take for granted.
     bool variable = *op == Op::VAR, named = variable || *op == Op::BUFFER || *op == Op::PARAM;
-    size_t least = variable ? 3 : named || *op == Op::SLICE || *op == Op::DEFINE_LOCAL || *op == Op::DEFINE_REG ? 2 : 0;
+    size_t least = variable                                                                        ? 3
+                   : named || *op == Op::SLICE || *op == Op::DEFINE_LOCAL || *op == Op::DEFINE_REG ? 2
+                                                                                                   : 0;
     if (arg.ints().size() < least || arg.texts().size() < size_t(named))
-      fail(std::string(op_text) + " needs " + std::to_string(least) + " integers" + (named ? " and a text" : ""));
+      fail(std::string(op_text) + " needs " + std::to_string(least) + " integers" +
+           (named ? " and a text" : ""));
     try {
       return nodes_[id] = make(*op, dtype, src, arg, lanes);
     } catch (const InternalError& e) {
@@ -155,8 +163,10 @@ private:
     if (size_t x = type.rfind('x'); x != std::string::npos && x > 0 && type != "index") {
       const char* first = type.data() + x + 1;
       auto [end, code] = std::from_chars(first, type.data() + type.size(), lanes);
-      if (code == std::errc() && end == type.data() + type.size() && lanes > 0 && lanes <= 65535) type.resize(x);
-      else lanes = 1;
+      if (code == std::errc() && end == type.data() + type.size() && lanes > 0 && lanes <= 65535)
+        type.resize(x);
+      else
+        lanes = 1;
     }
     if (type == "index") return DType::Index;
     if (type == "void") return DType::Void;
@@ -195,8 +205,10 @@ std::string print_line(const UOp& u) {
   out += '(';
   for (size_t i = 0; i < u.nsrc(); ++i) {
     if (i) out += ", ";
-    if (u.src(i).is_const()) out += const_text(u.src(i));
-    else print_head(out, u.src(i));
+    if (u.src(i).is_const())
+      out += const_text(u.src(i));
+    else
+      print_head(out, u.src(i));
   }
   out += ')';
   print_arg(out, u.arg());
@@ -217,32 +229,50 @@ std::string print_expr(const UOp& u) {
         return text + ")";
       };
       switch (u.op()) {
-      case Op::CONST: return const_text(u);
-      case Op::VAR: return var_name(u);
-      case Op::RANGE: return std::string(1, "LRurvtglGd"[int(axis_type(u))]) + std::to_string(axis_of(u));
-      case Op::PARAM: return "p" + std::to_string(slot_of(u));
-      case Op::BUFFER: return "b" + std::to_string(slot_of(u));
-      case Op::ADD: return infix("+", 1);
-      case Op::SUB: return infix("-", 1);
-      case Op::MUL: return infix("*", 2);
+      case Op::CONST:
+        return const_text(u);
+      case Op::VAR:
+        return var_name(u);
+      case Op::RANGE:
+        return std::string(1, "LRurvtglGd"[int(axis_type(u))]) + std::to_string(axis_of(u));
+      case Op::PARAM:
+        return "p" + std::to_string(slot_of(u));
+      case Op::BUFFER:
+        return "b" + std::to_string(slot_of(u));
+      case Op::ADD:
+        return infix("+", 1);
+      case Op::SUB:
+        return infix("-", 1);
+      case Op::MUL:
+        return infix("*", 2);
       case Op::FDIV:
-      case Op::CDIV: return infix("/", 2);
-      case Op::FLOORDIV: return infix("//", 2);
-      case Op::FLOORMOD: return infix("%", 2);
-      case Op::CMPLT: return infix("<", 0);
-      case Op::CMPEQ: return infix("==", 0);
-      case Op::CMPNE: return infix("!=", 0);
-      case Op::AND: return infix("&", 0);
-      case Op::OR: return infix("|", 0);
+      case Op::CDIV:
+        return infix("/", 2);
+      case Op::FLOORDIV:
+        return infix("//", 2);
+      case Op::FLOORMOD:
+        return infix("%", 2);
+      case Op::CMPLT:
+        return infix("<", 0);
+      case Op::CMPEQ:
+        return infix("==", 0);
+      case Op::CMPNE:
+        return infix("!=", 0);
+      case Op::AND:
+        return infix("&", 0);
+      case Op::OR:
+        return infix("|", 0);
       case Op::LOAD:
-        return run(u.src(0), 3) + "[" + run(u.src(1), 0) + (u.nsrc() > 2 ? " gated " + run(u.src(2), 0) : "") + "]";
+        return run(u.src(0), 3) + "[" + run(u.src(1), 0) +
+               (u.nsrc() > 2 ? " gated " + run(u.src(2), 0) : "") + "]";
       case Op::REDUCE: {
         std::string text = std::string("reduce_") + name(reduce_op(u)) + "(" + run(u.src(0), 0) + ";";
         for (size_t i = 1; i < u.nsrc(); ++i)
           text += " " + run(u.src(i), 3) + (u.src(i).is(Op::RANGE) ? ":" + run(u.src(i).src(0), 0) : "");
         return text + ")";
       }
-      case Op::CAST: return call(name(u.dtype()), 1);
+      case Op::CAST:
+        return call(name(u.dtype()), 1);
       default: {
         std::string lower = name(u.op());
         for (char& c : lower) c = char(std::tolower(c));

@@ -1,4 +1,5 @@
-// Text forms. `print` gives one node a line, sources before users, and `parse_graph` reads it back to the same node:
+// Text forms. `print` gives one node a line, sources before users, and `parse_graph` reads it back to the
+// same node:
 //   %3 = ADD f32 %1 %2
 //   %4 = BUFFER f32 [0 32] {"CPU"}
 //   %5 = REDUCE_AXIS f32 %3 #2305843009213693954
@@ -17,7 +18,8 @@ TOLK_API std::string print(const UOp& root);
 TOLK_API UOp parse_graph(std::string_view text);
 // The node and its direct sources on one line; for error messages.
 TOLK_API std::string print_line(const UOp& u);
-// Nested form of an expression: ranges as L0 (loop), R0 (reduce), u/r/v for upcast, unroll and vector; loads as p1[index].
+// Nested form of an expression: ranges as L0 (loop), R0 (reduce), u/r/v for upcast, unroll and vector; loads
+// as p1[index].
 TOLK_API std::string print_expr(const UOp& u);
 // A kernel: one line per store, `p0[L1] = reduce_ADD(p1[L1*8+R0]; R0:8)  END(L1:4)`.
 TOLK_API std::string print_kernel(const UOp& sink);

@@ -116,7 +116,8 @@ UOp RuleSet::apply(const UOp& root, void* context, const char** applied) const {
     for (int order = 0; order < 2; ++order) {
       Match tried = m;
       if (p.slot >= 0) tried.slots[p.slot] = &root;
-      if (!match_node(p.src[0], root.src(order), tried) || !match_node(p.src[1], root.src(1 - order), tried)) continue;
+      if (!match_node(p.src[0], root.src(order), tried) || !match_node(p.src[1], root.src(1 - order), tried))
+        continue;
       if (UOp r = rule.function(tried); r && r != root) {
         if (applied) *applied = rule.name;
         return r;
@@ -155,7 +156,8 @@ UOp rewrite(const UOp& root, const RuleSet& rules, void* context) {
       UOp node = f.node;
       for (size_t i = node.nsrc(); i-- > 0;)
         if (!done.find(node.src(i))) stack.push_back({node.src(i), {}, false});
-      if (stack.size() > 4'000'000) throw InternalError("rewriting grows a graph without end at " + print_line(node));
+      if (stack.size() > 4'000'000)
+        throw InternalError("rewriting grows a graph without end at " + print_line(node));
       continue;
     }
     UOp next = rebuilt(f.node, done, scratch);

@@ -9,8 +9,8 @@
 
 namespace tolk {
 
-// An ordered list of rules, compiled into one table per op with an early reject on the ops of the sources. The first
-// rule that applies wins. Build once (a function-local static), use from any thread.
+// An ordered list of rules, compiled into one table per op with an early reject on the ops of the sources.
+// The first rule that applies wins. Build once (a function-local static), use from any thread.
 class TOLK_API RuleSet {
 public:
   RuleSet(std::initializer_list<std::vector<Rule>> parts); // concatenated in order
@@ -29,8 +29,8 @@ private:
   std::array<std::vector<Entry>, kOpCount> by_op_;
 };
 
-// Rewrites bottom-up until nothing changes: rules see nodes whose sources are in final form, and results are rewritten
-// again. Throws InternalError that names the last rules when the rules do not terminate.
+// Rewrites bottom-up until nothing changes: rules see nodes whose sources are in final form, and results are
+// rewritten again. Throws InternalError that names the last rules when the rules do not terminate.
 TOLK_API UOp rewrite(const UOp& root, const RuleSet& rules, void* context = nullptr);
 
 // One pass: sources first, then at most one rule a node, whose result is final.

@@ -22,7 +22,8 @@ SInt::SInt(UOp expression) {
 }
 
 int64_t SInt::value(const char* what) const {
-  if (expression_) throw InvalidArgument(std::string("a symbolic size stands where ") + what + " needs a known one");
+  if (expression_)
+    throw InvalidArgument(std::string("a symbolic size stands where ") + what + " needs a known one");
   return value_;
 }
 
@@ -36,17 +37,20 @@ template <typename F, typename G> SInt combine(const SInt& a, const SInt& b, F o
 } // namespace
 
 SInt operator+(const SInt& a, const SInt& b) {
-  return combine(a, b, [](int64_t x, int64_t y) { return x + y; }, [](const UOp& x, const UOp& y) { return x + y; });
+  return combine(
+      a, b, [](int64_t x, int64_t y) { return x + y; }, [](const UOp& x, const UOp& y) { return x + y; });
 }
 SInt operator-(const SInt& a, const SInt& b) {
-  return combine(a, b, [](int64_t x, int64_t y) { return x - y; }, [](const UOp& x, const UOp& y) { return x - y; });
+  return combine(
+      a, b, [](int64_t x, int64_t y) { return x - y; }, [](const UOp& x, const UOp& y) { return x - y; });
 }
 SInt operator*(const SInt& a, const SInt& b) {
   return combine(
       a, b,
       [](int64_t x, int64_t y) {
         int64_t product;
-        if (__builtin_mul_overflow(x, y, &product)) throw InvalidArgument("a shape's number of elements overflows 64 bits");
+        if (__builtin_mul_overflow(x, y, &product))
+          throw InvalidArgument("a shape's number of elements overflows 64 bits");
         return product;
       },
       [](const UOp& x, const UOp& y) { return x * y; });
@@ -68,7 +72,8 @@ int64_t max_numel(const Shape& shape) {
   constexpr int64_t kMost = int64_t(1) << 62;
   int64_t product = 1;
   for (const SInt& d : shape)
-    if (__builtin_mul_overflow(product, std::max<int64_t>(d.max(), 0), &product) || product > kMost) return kMost;
+    if (__builtin_mul_overflow(product, std::max<int64_t>(d.max(), 0), &product) || product > kMost)
+      return kMost;
   return product;
 }
 
@@ -95,14 +100,19 @@ Shape dims_from(const UOp& u, size_t first, size_t count) {
 
 // Shape of one node whose sources' shapes are known.
 Shape derive(const UOp& u) {
-  auto of = [&](size_t i) -> const Shape& { return u.src(i).node()->shape.load(std::memory_order_acquire)->shape; };
+  auto of = [&](size_t i) -> const Shape& {
+    return u.src(i).node()->shape.load(std::memory_order_acquire)->shape;
+  };
   switch (u.op()) {
   case Op::BUFFER:
   case Op::PARAM:
-  case Op::SLICE: return {SInt(elements_of(u))};
-  case Op::IOTA: return {SInt(u.src(0))};
+  case Op::SLICE:
+    return {SInt(elements_of(u))};
+  case Op::IOTA:
+    return {SInt(u.src(0))};
   case Op::RESHAPE:
-  case Op::EXPAND: return dims_from(u, 1, u.nsrc() - 1);
+  case Op::EXPAND:
+    return dims_from(u, 1, u.nsrc() - 1);
   case Op::SHRINK: {
     size_t rank = (u.nsrc() - 1) / 2;
     return dims_from(u, 1 + rank, rank);
@@ -126,7 +136,8 @@ Shape derive(const UOp& u) {
   case Op::AFTER:
   case Op::MSELECT:
   case Op::MSTACK:
-  case Op::ALLREDUCE: return of(0);
+  case Op::ALLREDUCE:
+    return of(0);
   case Op::WINDOW: {
     Shape shape = of(0);
     size_t axis = u.arg().i(0);

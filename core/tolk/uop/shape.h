@@ -9,7 +9,8 @@
 
 namespace tolk {
 
-// A size or offset: an int64, or an index expression when it is not known yet. Constant expressions collapse to numbers.
+// A size or offset: an int64, or an index expression when it is not known yet. Constant expressions collapse
+// to numbers.
 class TOLK_API SInt {
 public:
   SInt(int64_t value = 0) : value_(value) {} // NOLINT(google-explicit-constructor)
@@ -22,7 +23,9 @@ public:
   int64_t max() const { return expression_ ? expression_.vmax() : value_; }
   UOp uop() const; // the index-typed node, in the thread's present home for constants
   // Provably equal; two different expressions may still be equal at run time.
-  bool operator==(const SInt& other) const { return value_ == other.value_ && expression_ == other.expression_; }
+  bool operator==(const SInt& other) const {
+    return value_ == other.value_ && expression_ == other.expression_;
+  }
   bool operator==(int64_t other) const { return is_const() && value_ == other; }
   bool operator==(int other) const { return is_const() && value_ == other; }
 

@@ -1,5 +1,5 @@
-// Walks over a graph. All are iterative: graphs 10^5 nodes deep are normal. Orders are deterministic: depth first,
-// sources left to right, each node once.
+// Walks over a graph. All are iterative: graphs 10^5 nodes deep are normal. Orders are deterministic: depth
+// first, sources left to right, each node once.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace tolk {
 
-// node -> value for one pass. In an arena a vector over the dense ids, else a hash table. An entry whose value is null
-// (false) counts as absent.
+// node -> value for one pass. In an arena a vector over the dense ids, else a hash table. An entry whose
+// value is null (false) counts as absent.
 template <typename Value> class Memo {
 public:
   Memo() : arena_(current_arena()) {}
@@ -26,7 +26,8 @@ public:
       sparse_.insert_or_assign(u, std::move(value));
       return;
     }
-    if (u.id() >= dense_.size()) dense_.resize(std::max<size_t>(u.id() + 1, arena_->size() + arena_->size() / 2));
+    if (u.id() >= dense_.size())
+      dense_.resize(std::max<size_t>(u.id() + 1, arena_->size() + arena_->size() / 2));
     dense_[u.id()] = std::move(value);
   }
 
@@ -38,7 +39,8 @@ private:
 
 // Sources before users. Nodes for which `enter` is false are emitted but their sources are not walked.
 TOLK_API std::vector<UOp> toposort(const UOp& root, const std::function<bool(const UOp&)>& enter = {});
-TOLK_API std::vector<UOp> toposort(std::span<const UOp> roots, const std::function<bool(const UOp&)>& enter = {});
+TOLK_API std::vector<UOp> toposort(std::span<const UOp> roots,
+                                   const std::function<bool(const UOp&)>& enter = {});
 
 // Replaces nodes by the map's values in one walk; values are final, and may contain their own key.
 using UOpMap = std::unordered_map<UOp, UOp, UOpHash>;

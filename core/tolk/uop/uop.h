@@ -1,15 +1,16 @@
 // UOp: the one node type of every stage, from tensor graph to kernel.
 //
-// A node is immutable and hash-consed: equal (op, dtype, lanes, sources, arg) is the same node, so structural equality is
-// pointer equality. A UOp is an 8-byte handle.
+// A node is immutable and hash-consed: equal (op, dtype, lanes, sources, arg) is the same node, so structural
+// equality is pointer equality. A UOp is an 8-byte handle.
 //
 //   UOp x = buffer_node(slot, DType::F32, {4, 8}, "CPU");
 //   UOp y = alu(Op::ADD, {x, constant(DType::F32, 1.0)});
 //
-// Nodes live in one of two homes. The global table counts references and frees a node with its last handle; it holds
-// what tensors, caches and captures keep. An arena (uop/arena.h) holds the nodes of one scheduling call or one kernel
-// compile: nothing is counted, everything goes at once. Creation uses the thread's innermost ArenaScope, else the global
-// table; a node and all its sources share a home, so a graph enters an arena whole, by `import_graph`.
+// Nodes live in one of two homes. The global table counts references and frees a node with its last handle;
+// it holds what tensors, caches and captures keep. An arena (uop/arena.h) holds the nodes of one scheduling
+// call or one kernel compile: nothing is counted, everything goes at once. Creation uses the thread's
+// innermost ArenaScope, else the global table; a node and all its sources share a home, so a graph enters an
+// arena whole, by `import_graph`.
 //
 // Threads: any thread may create, copy and drop global nodes. An arena belongs to one thread.
 #pragma once
@@ -40,10 +41,10 @@ public:
 
 // What a node contains anywhere below itself, as bits.
 enum UOpFlag : uint16_t {
-  kHasRange = 1,   // RANGE or SPECIAL
-  kHasLoad = 2,    // LOAD
-  kHasVar = 4,     // VAR
-  kHasReduce = 8,  // REDUCE
+  kHasRange = 1,  // RANGE or SPECIAL
+  kHasLoad = 2,   // LOAD
+  kHasVar = 4,    // VAR
+  kHasReduce = 8, // REDUCE
 };
 
 struct UOpNode {
@@ -57,11 +58,11 @@ struct UOpNode {
   uint64_t id;   // increasing; a source has a smaller id than its users. Dense inside an arena
   uint64_t hash; // structural: the same in every process and home
   Arg arg;
-  OpSet src_ops; // ops of the direct sources
+  OpSet src_ops;      // ops of the direct sources
   int64_t vmin, vmax; // conservative bounds of integer and bool values, saturated to int64
   mutable std::atomic<const ShapeData*> shape;
   mutable std::atomic<UOpAttachment*> attachment; // global nodes only
-  mutable UOpNode* chain; // next node of the same bucket
+  mutable UOpNode* chain;                         // next node of the same bucket
   // the sources follow, nsrc pointers
   const UOpNode* const* sources() const { return reinterpret_cast<const UOpNode* const*>(this + 1); }
 };
@@ -71,8 +72,15 @@ public:
   UOp() = default;
   UOp(const UOp& other) : node_(other.node_) { retain(); }
   UOp(UOp&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
-  UOp& operator=(const UOp& other) { UOp copy(other); std::swap(node_, copy.node_); return *this; }
-  UOp& operator=(UOp&& other) noexcept { std::swap(node_, other.node_); return *this; }
+  UOp& operator=(const UOp& other) {
+    UOp copy(other);
+    std::swap(node_, copy.node_);
+    return *this;
+  }
+  UOp& operator=(UOp&& other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
   ~UOp() { release(); }
 
   explicit operator bool() const { return node_ != nullptr; }
@@ -102,18 +110,24 @@ public:
   double const_float() const;
   bool is_const_int(int64_t value) const { return is_const() && !is_float(dtype()) && const_int() == value; }
 
-  // The attachment of a global node; null when none. `set_attachment` fails when one is there and `replace` is false.
+  // The attachment of a global node; null when none. `set_attachment` fails when one is there and `replace`
+  // is false.
   UOpAttachment* attachment() const { return node_->attachment.load(std::memory_order_acquire); }
   bool set_attachment(std::unique_ptr<UOpAttachment> attachment) const;
   bool in_arena() const; // lives in an arena
   const UOpNode* node() const { return node_; }
 
   // Takes over one reference that the caller owns.
-  static UOp adopt(const UOpNode* node) { UOp u; u.node_ = node; return u; }
+  static UOp adopt(const UOpNode* node) {
+    UOp u;
+    u.node_ = node;
+    return u;
+  }
 
 private:
   void retain() const {
-    if (node_ && !(node_->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal)) node_->refs.fetch_add(1, std::memory_order_relaxed);
+    if (node_ && !(node_->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal))
+      node_->refs.fetch_add(1, std::memory_order_relaxed);
   }
   void release() {
     if (node_ && !(node_->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal)) release_counted();
@@ -123,10 +137,12 @@ private:
 };
 static_assert(sizeof(UOp) == sizeof(void*));
 
-struct UOpHash { size_t operator()(const UOp& u) const { return u ? size_t(u.node()->id * 0x9E3779B97F4A7C15ull) : 0; } };
+struct UOpHash {
+  size_t operator()(const UOp& u) const { return u ? size_t(u.node()->id * 0x9E3779B97F4A7C15ull) : 0; }
+};
 
-// Creates or finds the node. Throws InternalError when the number of sources does not fit the op, or when a source
-// lives elsewhere than the node would.
+// Creates or finds the node. Throws InternalError when the number of sources does not fit the op, or when a
+// source lives elsewhere than the node would.
 TOLK_API UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg = {}, int lanes = 1);
 TOLK_API UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg = {}, int lanes = 1);
 
