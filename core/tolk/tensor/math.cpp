@@ -246,6 +246,9 @@ Tensor float_power(const Tensor& base, const Tensor& exponent) {
   Tensor negative = (x.bitcast(DType::I64) < 0) & x.isnan().logical_not();
   Tensor r = (negative & is_odd).where(magnitude.neg(), magnitude);
   r = ((x < 0.0) & whole.logical_not() & not_equal(x, -kInf)).where(same(x, std::nan("")), r);
+  // A whole number to a whole power is whole, where f64 still tells whole numbers apart.
+  Tensor exact = whole & (y >= 0.0) & equal(x.trunc(), x) & (magnitude < 9007199254740992.0);
+  r = exact.where(r.round(), r);
   // 1^y and x^0 are 1 even for NaN; |x| = 1 with an infinite exponent too.
   Tensor one = equal(x, 1.0) | equal(y, 0.0) | (equal(x, -1.0) & y.isinf());
   return one.where(same(x, 1.0), r).cast(promote(base.dtype(), exponent.dtype()));
