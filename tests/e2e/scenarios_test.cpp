@@ -51,8 +51,7 @@ BOOST_AUTO_TEST_CASE(index_arithmetic_is_as_wide_as_the_view_needs) {
   Tensor row = Tensor::arange(3, DType::I64).contiguous().reshape({1, 3});
   std::vector<int64_t> sums = row.expand({(int64_t(1) << 30) + 1, 3}).sum({0}).values<int64_t>();
   BOOST_TEST((sums == std::vector<int64_t>{0, 1073741825, 2147483650}));
-  BOOST_TEST(index_dtypes(one.expand({70000, 70000}).cast(DType::I64).reshape({int64_t(4900000000)}).sum())
-                 .contains(DType::I64));
+  BOOST_TEST(index_dtypes(Tensor::arange(int64_t(5) << 30, DType::I64) + 1).contains(DType::I64));
   Tensor small = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {4, 3});
   BOOST_TEST(!index_dtypes(small.transpose(0, 1) + 1.0).contains(DType::I64));
   BOOST_TEST(!index_dtypes(small.sum()).contains(DType::I64));

@@ -190,11 +190,6 @@ void Buffer::release() {
   r.host_pointer_known_ = false;
 }
 
-tolk_ref Buffer::ref() {
-  allocate();
-  return {root().storage_.load(std::memory_order_acquire), offset_, bytes_};
-}
-
 void Buffer::require_allocated() const {
   if (!is_allocated()) throw InvalidArgument("buffer is not allocated");
 }

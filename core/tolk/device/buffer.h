@@ -83,7 +83,14 @@ public:
   uint64_t generation() const { return root().generation_.load(std::memory_order_acquire); }
 
   // The triple for launches and copies; allocates.
-  tolk_ref ref();
+  tolk_ref ref() {
+    tolk_buffer* storage = root().storage_.load(std::memory_order_acquire);
+    if (!storage) [[unlikely]] {
+      allocate();
+      storage = root().storage_.load(std::memory_order_acquire);
+    }
+    return {storage, offset_, bytes_};
+  }
 
   // The size must equal bytes(), and the buffer must be allocated: InvalidArgument "size mismatch", "buffer
   // is not allocated". copy_in returns when `source` may be reused, copy_out when `target` is filled.

@@ -102,6 +102,11 @@ std::span<const OpRow> signal_ops();
 std::span<const OpRow> loss_ops();
 std::span<const OpRow> image_ops();
 std::span<const OpRow> ml_ops();
+std::span<const OpRow> linear_attention_ops();
+std::span<const OpRow> resize_ops();
+std::span<const OpRow> select_ops();
+std::span<const OpRow> random_ops();
+std::span<const OpRow> training_ops();
 
 // Throws one ImportError that lists every node whose operator is not supported: name, domain, version, node.
 void check_supported(const ModelFile& model);

@@ -122,7 +122,7 @@ Values grid_sample(OpCall& op) {
   std::vector<std::vector<Tap>> taps;
   for (int64_t d = 0; d < dims; ++d) {
     int64_t n = known(x.size(2 + d));
-    // The last coordinate of the grid is that of the last axis but one ... the first: x, y, z.
+    // A grid's coordinates go x, y, z: the last axis first.
     Tensor g = flat.narrow(2, dims - 1 - d, 1).squeeze(2) + 1.0;
     Tensor at = how.corners ? g * (double(n - 1) / 2) : (g * double(n) - 1.0) * 0.5;
     taps.push_back(taps_along(how, at, n, dims == 3));

@@ -221,16 +221,6 @@ Values max_unpool(OpCall& op) {
   return {flat.pad(grow)};
 }
 
-Values dropout(OpCall& op) {
-  const Tensor& x = op.in(0);
-  bool training = op.opset >= 12 ? op.has(2) && op.importer.truth(op.value(2)) : false;
-  double ratio = op.opset >= 12 ? (op.has(1) ? op.float_at(1) : 0.5) : double(op.node.number("ratio", 0.5f));
-  if (training && ratio != 0)
-    op.fail("dropout in training mode needs random numbers, which are not supported");
-  Tensor mask = Tensor::constant(op.opset >= 10 ? DType::BOOL : x.dtype(), 1, x.shape());
-  return {x, mask};
-}
-
 // Terms like "bij,bjk->bik": every label is an axis, summed unless it is in the result.
 Values einsum(OpCall& op) {
   std::string text;
@@ -338,7 +328,6 @@ constexpr OpRow kRows[] = {
     {"", "GlobalMaxPool", 1, global_max_pool},
     {"", "GlobalLpPool", 1, global_lp_pool},
     {"", "MaxUnpool", 9, max_unpool},
-    {"", "Dropout", 1, dropout},
     {"", "Einsum", 12, einsum},
 };
 
