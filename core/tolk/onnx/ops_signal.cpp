@@ -1,5 +1,5 @@
-// Transforms of signals: DFT, STFT, windows, mel weights. A transform is a product with a table of sines and cosines in
-// f64, so its error does not grow with the length.
+// Transforms of signals: DFT, STFT, windows, mel weights. A transform is a product with a table of sines and
+// cosines in f64, so its error does not grow with the length.
 #include <cmath>
 
 #include "tolk/base/error.h"
@@ -14,14 +14,16 @@ using Values = std::vector<GraphValue>;
 constexpr double kPi = 3.14159265358979323846;
 
 struct Transform {
-  int64_t length = 0;                 // of the transform; the signal is cut or padded to it
+  int64_t length = 0; // of the transform; the signal is cut or padded to it
   bool inverse = false, onesided = false;
 };
 
-// x (..., n, 1 or 2) -> (..., out, 2), or (..., out, 1) when a one-sided spectrum is turned back into real values.
+// x (..., n, 1 or 2) -> (..., out, 2), or (..., out, 1) when a one-sided spectrum is turned back into real
+// values.
 Tensor transformed(OpCall& op, const Tensor& x, const Transform& t) {
   int64_t parts = x.size(-1).value("DFT"), given = x.size(-2).value("DFT"), n = t.length;
-  if (parts != 1 && parts != 2) op.fail("the last axis must have one (real) or two (complex) elements, it has " + std::to_string(parts));
+  if (parts != 1 && parts != 2)
+    op.fail("the last axis must have one (real) or two (complex) elements, it has " + std::to_string(parts));
   if (n < 1) op.fail("the transform's length must be positive");
   bool halved = t.inverse && t.onesided; // the other half of the spectrum is its mirror
   int64_t in = std::min(given, halved ? n / 2 + 1 : n), out = t.onesided && !t.inverse ? n / 2 + 1 : n;
@@ -35,10 +37,11 @@ Tensor transformed(OpCall& op, const Tensor& x, const Transform& t) {
       cosines.push_back(std::cos(angle) * factor);
       sines.push_back(std::sin(angle) * (t.inverse ? factor : -factor));
     }
-  Tensor c = Tensor::from(cosines, {out, in}, op.importer.device()), s = Tensor::from(sines, {out, in}, op.importer.device());
+  Tensor c = Tensor::from(cosines, {out, in}, op.importer.device()),
+         s = Tensor::from(sines, {out, in}, op.importer.device());
   Tensor cut = x.cast(DType::F64).narrow(-2, 0, in);
-  auto part = [&](int64_t p) { return cut.narrow(-1, p, 1).squeeze(-1).unsqueeze(-2); };            // (..., 1, in)
-  auto product = [&](const Tensor& a, const Tensor& table) { return (a * table).sum({-1}); };       // (..., out)
+  auto part = [&](int64_t p) { return cut.narrow(-1, p, 1).squeeze(-1).unsqueeze(-2); };      // (..., 1, in)
+  auto product = [&](const Tensor& a, const Tensor& table) { return (a * table).sum({-1}); }; // (..., out)
   Tensor re = part(0);
   if (halved) {
     Tensor y = parts == 2 ? product(re, c) - product(part(1), s) : product(re, c);
@@ -64,12 +67,17 @@ Values dft(OpCall& op) {
 Values stft(OpCall& op) {
   Tensor x = op.in(0);
   if (x.rank() == 2) x = x.unsqueeze(-1);
-  if (x.rank() != 3) op.fail("the signal must have the axes batch, length and parts, its shape is " + to_string(x.shape()));
+  if (x.rank() != 3)
+    op.fail("the signal must have the axes batch, length and parts, its shape is " + to_string(x.shape()));
   int64_t step = op.int_at(1), n = x.size(1).value("STFT"), frame = n;
-  if (op.has(3)) frame = op.int_at(3);
-  else if (op.has(2)) frame = op.in(2).size(0).value("STFT");
-  if (step < 1 || frame < 1 || frame > n) op.fail("frames of " + std::to_string(frame) + " do not fit a signal of " + std::to_string(n));
-  Tensor frames = x.cast(DType::F64).window(1, (n - frame) / step + 1, frame, step, 1); // (B, frames, frame, parts)
+  if (op.has(3))
+    frame = op.int_at(3);
+  else if (op.has(2))
+    frame = op.in(2).size(0).value("STFT");
+  if (step < 1 || frame < 1 || frame > n)
+    op.fail("frames of " + std::to_string(frame) + " do not fit a signal of " + std::to_string(n));
+  Tensor frames =
+      x.cast(DType::F64).window(1, (n - frame) / step + 1, frame, step, 1); // (B, frames, frame, parts)
   if (op.has(2)) frames = frames * op.in(2).cast(DType::F64).unsqueeze(-1);
   Transform t;
   t.length = frame, t.onesided = op.node.integer("onesided", 1) != 0 && x.size(2) == 1;
@@ -105,14 +113,16 @@ Values mel_weight_matrix(OpCall& op) {
   double step = (mel(high) - mel(low)) / double(bands + 2);
   std::vector<int64_t> corner;
   for (int64_t i = 0; i < bands + 2; ++i)
-    corner.push_back(int64_t(std::floor(double(length + 1) * hertz(mel(low) + double(i) * step) / double(rate))));
+    corner.push_back(
+        int64_t(std::floor(double(length + 1) * hertz(mel(low) + double(i) * step) / double(rate))));
   std::vector<double> weights(size_t(bins * bands), 0);
   auto set = [&](int64_t bin, int64_t band, double w) {
     if (bin >= 0 && bin < bins) weights[size_t(bin * bands + band)] = w;
   };
   for (int64_t b = 0; b < bands; ++b) {
     int64_t left = corner[size_t(b)], middle = corner[size_t(b) + 1], right = corner[size_t(b) + 2];
-    if (left == middle) set(middle, b, 1);
+    if (left == middle)
+      set(middle, b, 1);
     else
       for (int64_t i = left; i <= middle; ++i) set(i, b, double(i - left) / double(middle - left));
     for (int64_t i = middle; i < right; ++i) set(i, b, double(right - i) / double(right - middle));
@@ -123,7 +133,8 @@ Values mel_weight_matrix(OpCall& op) {
 // Elimination with the largest pivot of each column.
 Values det(OpCall& op) {
   const Tensor& x = op.in(0);
-  if (x.rank() < 2 || !(x.size(-1) == x.size(-2))) op.fail("square matrices are needed, the shape is " + to_string(x.shape()));
+  if (x.rank() < 2 || !(x.size(-1) == x.size(-2)))
+    op.fail("square matrices are needed, the shape is " + to_string(x.shape()));
   int64_t n = x.size(-1).value("Det");
   SInt count = 1;
   Shape batch(x.shape().begin(), x.shape().end() - 2);
