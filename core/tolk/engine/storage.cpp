@@ -34,10 +34,12 @@ BufferRef buffer_of(const UOp& storage) {
   return static_cast<Storage*>(storage.attachment())->buffer;
 }
 
-UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner) {
+UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner,
+                 bool writable) {
   UOp node = buffer_node(fresh_user_slot(), dtype, elements, "HOST");
   if (elements > 0)
-    set_buffer(node, import_host_memory(host_device(), dtype, uint64_t(elements), data, std::move(owner)));
+    set_buffer(
+        node, import_host_memory(host_device(), dtype, uint64_t(elements), data, std::move(owner), writable));
   return node;
 }
 

@@ -20,8 +20,10 @@ TOLK_API bool has_buffer(const UOp& storage);
 // Gives a BUFFER node that has none its Buffer; false when another thread was first.
 TOLK_API bool set_buffer(const UOp& storage, BufferRef buffer);
 
-// A fresh BUFFER node on HOST over the caller's bytes, which `owner` keeps alive and nobody changes.
-TOLK_API UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner);
+// A fresh BUFFER node on HOST over the caller's bytes, which `owner` keeps alive. Unless `writable`, nobody
+// changes them.
+TOLK_API UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner,
+                          bool writable = false);
 
 // The contiguous storage that a realised tensor node denotes: RESHAPEs stripped, a BUFFER or SLICE; null
 // otherwise.

@@ -13,13 +13,13 @@ namespace {
 // The caller keeps `owner`'s bytes; the value is HOST storage copied to the device when something needs it
 // there.
 Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
-                 std::shared_ptr<const void> owner, const std::string& device) {
+                 std::shared_ptr<const void> owner, const std::string& device, bool writable) {
   int64_t count = numel(shape).value("data from the host");
   if (storage_bytes(dtype, uint64_t(count)) != bytes)
     throw InvalidArgument("a tensor " + to_string(shape) + " of " + name(dtype) + " has " +
                           std::to_string(storage_bytes(dtype, uint64_t(count))) + " bytes, the data " +
                           std::to_string(bytes));
-  UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner)), shape);
+  UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner), writable), shape);
   std::string to = device.empty() ? default_device() : canonical_device_name(device);
   return Tensor(to == "HOST" ? host : copy_to(host, to));
 }
@@ -33,12 +33,12 @@ Tensor Tensor::from_bytes(const void* data, uint64_t bytes, DType dtype, const S
                                   std::free);
   if (!copy) throw OutOfMemory("host memory for a tensor of " + std::to_string(bytes) + " bytes");
   if (bytes) std::memcpy(copy.get(), data, bytes);
-  return from_host(copy.get(), bytes, dtype, shape, copy, device);
+  return from_host(copy.get(), bytes, dtype, shape, copy, device, true);
 }
 
 Tensor Tensor::from_borrowed(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
                              std::shared_ptr<const void> owner, const std::string& device) {
-  return from_host(data, bytes, dtype, shape, std::move(owner), device);
+  return from_host(data, bytes, dtype, shape, std::move(owner), device, false);
 }
 
 void Tensor::realize(std::span<Tensor> tensors) {
