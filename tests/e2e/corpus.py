@@ -54,12 +54,13 @@ def models(work):
     if not os.path.exists(archive):
         return []
     folder = unpacked(archive, work)
-    return sorted(os.path.join(folder, d) for d in os.listdir(folder) if os.path.exists(os.path.join(folder, d, "case.json")))
+    paths = [os.path.join(folder, d) for d in sorted(os.listdir(folder))]
+    return [p for p in paths if os.path.exists(os.path.join(p, "case.json"))]
 
 
 def run_cases(tool, folder, extra_environment, limit):
-    command = [sys.executable, os.path.join(ROOT, "scripts", "onnx-cases"), folder, "--device", "CPU", "--jobs", "2", "--timeout", str(limit),
-               "--tolk-run", tool]
+    command = [sys.executable, os.path.join(ROOT, "scripts", "onnx-cases"), folder, "--device", "CPU", "--jobs", "2"]
+    command += ["--timeout", str(limit), "--tolk-run", tool]
     r = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, **extra_environment))
     last = re.search(r"^(\d+) passed, (\d+) failed$", r.stdout, re.M)
     if not last:
@@ -81,7 +82,7 @@ def main():
         return 1 if bad or light or passed < least else 0
     if what == "validate":
         folder, _ = cases(work)
-        found = sorted(os.path.dirname(os.path.join(d, f)) for d, _, fs in os.walk(folder) for f in fs if f == "model.onnx" and "/light/" not in d)
+        found = sorted(d for d, _, files in os.walk(folder) if "model.onnx" in files and "/light/" not in d)
         sample = os.path.join(work, "sample")
         shutil.rmtree(sample, ignore_errors=True)
         for path in random.Random(44).sample(found, 200):

@@ -152,9 +152,11 @@ PoolPlan plan_pool(const Tensor& x, const Tensor::Pool& how) {
     int64_t room = n + before + after - span;
     // A window that hangs over the end, but starts inside, sees what is there.
     if (room <= -s && !how.ceil_mode)
-      throw InvalidArgument("pooling: the window " + std::to_string(span) + " is larger than the padded input " +
-                            std::to_string(n + before + after) + " on spatial axis " + std::to_string(i));
-    int64_t out = (how.ceil_mode ? (std::max<int64_t>(room, 0) + s - 1) / s : std::max<int64_t>(room, 0) / s) + 1;
+      throw InvalidArgument("pooling: the window " + std::to_string(span) +
+                            " is larger than the padded input " + std::to_string(n + before + after) +
+                            " on spatial axis " + std::to_string(i));
+    int64_t out =
+        (how.ceil_mode ? (std::max<int64_t>(room, 0) + s - 1) / s : std::max<int64_t>(room, 0) / s) + 1;
     // A window that would start in the padding at the end does not count.
     if (how.ceil_mode && out > 1 && (out - 1) * s >= n + before) --out;
     int64_t needed = (out - 1) * s + span - (n + before);
