@@ -133,9 +133,9 @@ std::string uop_page() {
          "## Operations\n"
          "\n"
          "The columns T, G, K and L mark the stages at which an operation may occur: the tensor graph, the "
-         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. Operations without a "
-         "mark "
-         "are reserved for parts that do not exist yet, such as several devices.\n"
+         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. Nothing makes MULTI, "
+         "MSELECT, MSTACK, ALLREDUCE, PROGRAM, CUSTOM_FUNCTION, DETACH and CONTIGUOUS_BACKWARD yet; they are "
+         "kept for several devices, captured programs and gradients.\n"
          "\n" +
          op_table() +
          "\n"
@@ -180,7 +180,8 @@ std::string uop_page() {
          "\n" +
          dtype_table() +
          "\n"
-         "Tensors of a model have elements of 8 bits or more; narrower types occur in files only.\n"
+         "Tensors have elements of 8 bits or more; narrower types occur in files, and are widened while "
+         "reading.\n"
          "\n"
          "## Promotion\n"
          "\n"

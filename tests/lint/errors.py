@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes docs/errors.md to standard output: errors.py ROOT.
 
-The messages come from the sources (messages.py), their causes and remedies from errors.txt beside this file. Fails when a
-message has no entry there, or an entry no message. errors.py ROOT --missing prints entries to fill in."""
+The messages come from the sources (messages.py), their causes and remedies from the files in errors/. Fails when a
+message has no entry there, or an entry no message; what it prints then is the entry to fill in."""
 
 import os
 import re
@@ -20,25 +20,30 @@ EXPLAINED = [
     ("Devices by name", "The registry: what `DEVICE=` and `--device` name, and plugin options.",
      ["core/tolk/device/registry.cpp"]),
     ("Plugins that are not taken",
-     "Discovery and loading. These are the reasons that `tolk-run --list-devices -v` prints beside a file or folder, and that the "
-     "error about a missing device repeats.",
+     "Discovery and loading. These are the reasons that `tolk-run --list-devices -v` prints beside a file or folder, and that "
+     "the error about a missing device repeats. The dynamic loader's own text may stand there too: it names the library or "
+     "symbol that is missing.",
      ["core/tolk/device/plugin_search.cpp", "core/tolk/device/elf_stamp.cpp", "core/tolk/device/plugin_loader.cpp"]),
     ("Devices at work", "Opening a device, compiling and loading kernels, buffers, launches.",
      ["core/tolk/device/device.cpp", "core/tolk/device/program.cpp", "core/tolk/device/buffer.cpp",
       "core/tolk/device/allocator.cpp", "core/tolk/engine/compile.cpp", "core/tolk/engine/plan.cpp",
       "core/tolk/engine/validate.cpp"]),
-    ("The model file", "Reading an ONNX file. Each message begins with the file and the place in it, such as `m.onnx: graph.node[12]:`.",
-     ["core/tolk/onnx/reader.cpp", "core/tolk/onnx/type_reader.cpp", "core/tolk/onnx/names.cpp", "core/tolk/onnx/external_data.cpp",
-      "core/tolk/onnx/sparse_tensor.cpp"]),
+    ("The model file",
+     "Reading an ONNX file. Each message begins with the file and the place in it, such as `m.onnx: graph.node[12]:`.",
+     ["core/tolk/onnx/reader.cpp", "core/tolk/onnx/type_reader.cpp", "core/tolk/onnx/names.cpp",
+      "core/tolk/onnx/external_data.cpp", "core/tolk/onnx/sparse_tensor.cpp"]),
     ("The model as a whole", "Importing: operators that are not there, values that do not fit the model's inputs.",
-     ["core/tolk/onnx/model.cpp", "core/tolk/onnx/importer.cpp", "core/tolk/onnx/importer_registry.cpp", "core/tolk/onnx/graph.cpp"]),
-    ("Tensor files", ".npy, .npz and .pb files, and the tensors inside of a model. The message begins with the file and the place.",
+     ["core/tolk/onnx/model.cpp", "core/tolk/onnx/importer.cpp", "core/tolk/onnx/importer_registry.cpp",
+      "core/tolk/onnx/graph.cpp"]),
+    ("Tensor files",
+     ".npy, .npz and .pb files, and the tensors inside of a model. The message begins with the file and the place.",
      ["core/tolk/io/mapped_file.cpp", "core/tolk/io/npy.cpp", "core/tolk/io/npz.cpp", "core/tolk/io/proto_reader.cpp",
       "core/tolk/io/tensor_proto.cpp", "core/tolk/io/value_proto.cpp", "core/tolk/io/host_tensor.cpp", "core/tolk/io/place.cpp",
       "core/tolk/io/value.cpp"]),
 ]
+NAMED = {source for _, _, sources in EXPLAINED for source in sources}
 # Folders where each source must be named above, or here with the reason why it has no errors of its own.
-WHOLE = ["tools/run", "core/tolk/device", "core/tolk/onnx", "core/tolk/io"]
+WHOLE = ["tools/run", "core/tolk/device", "core/tolk/io"]
 SILENT = {
     "tools/run/option_table.cpp": "the text of --help", "tools/run/report.cpp": "what a run prints",
     "tools/run/progress.cpp": "the bar", "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
@@ -50,13 +55,15 @@ SILENT = {
 }
 # Messages of single operators: they name the file and the node, then say what does not fit. Only listed.
 LISTED = [
-    ("Operators", "core/tolk/onnx", r"ops_\w+\.cpp$"),
+    ("Operators", "core/tolk/onnx", r"\w+\.cpp$"),  # but for those above
     ("Tensor operations", "core/tolk/tensor", r"\w+\.cpp$"),
     ("Shapes", "core/tolk/uop", r"(build|shape)\.cpp$"),
 ]
 # Calls whose text is no message: logging, tests of a text, labels, invariants of the project itself.
-QUIET = {"debug", "value", "TOLK_CHECK", "TOLK_DCHECK", "view", "starts_with", "ends_with", "snprintf", "print", "fputs", "normal_axis",
-         "pair", "check", "check_status", "static_assert"}
+QUIET = {"debug", "value", "TOLK_CHECK", "TOLK_DCHECK", "view", "starts_with", "ends_with", "snprintf", "print", "fputs",
+         "normal_axis", "pair", "check", "check_status", "static_assert"}
+# Texts of those files that are none.
+NO_MESSAGES = {"by scale"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -75,7 +82,7 @@ def shape(message):
 
 
 class Entries:
-    """errors.txt: [source] begins a source; "= message", a line with the cause, one with the remedy; "- text" for a part of
+    """errors/*.txt: [source] begins a source; "= message", a line with the cause, one with the remedy; "- text" for a part of
     other messages; "* cause | remedy" for all messages of the source that have no entry; "@call text {}" for what a helper
     puts around its argument. What <placeholders> are called is free: the page shows the names that stand here."""
 
@@ -102,7 +109,7 @@ class Entries:
                 call, frame = line[1:].split(" ", 1)
                 self.frames[source][call] = frame
             else:
-                sys.exit(f"errors.txt: not understood: {line}")
+                sys.exit(f"tests/lint/errors: not understood: {line}")
 
 
 def cell(text):
@@ -148,30 +155,35 @@ def join(root, entries, faults):
 
 def listed(root):
     out = ["## Single operators", "",
-           "These follow the file and the node: `m.onnx: graph.node[3] \"conv1\" (Conv): ...`. The cause is an attribute, a shape or a type "
-           "that the operator cannot have, or a form of it that is not supported. Look at the node in the model; when the node was "
-           "exported, export again with other options or a newer opset.", ""]
+           "These follow the file and the node: `m.onnx: graph.node[3] \"conv1\" (Conv): ...`. The cause is an attribute, a "
+           "shape or a type that the operator cannot have, or a form of it that is not supported. Look at the node in the model; "
+           "export again with other options or another opset. Messages of tensor operations and shapes also reach programs that "
+           "use `Tensor` directly.", ""]
     for heading, folder, pattern in LISTED:
         out += [f"### {heading}", "", "| source | message |", "|---|---|"]
         for name in sorted(os.listdir(os.path.join(root, folder))):
-            if re.match(pattern, name):
-                out += [f"| `{name[:-4]}` | {code(m)} |" for m, _ in spoken(root, folder + "/" + name)]
+            if re.match(pattern, name) and folder + "/" + name not in NAMED:
+                found = [m for m, _ in spoken(root, folder + "/" + name) if m not in NO_MESSAGES]
+                out += [f"| `{name[:-4]}` | {code(m)} |" for m in found]
         out.append("")
     return out
 
 
 def tables(root):
     states = re.findall(r'TOLK_PLUGIN_STATE\(\w+, "([^"]*)", "([^"]*)"\)', read(root, "core/tolk/device/plugin_states.def"))
-    status = re.findall(r'TOLK_STATUS\((\w+), (-?\d+), "([^"]*)"\)', read(root, "plugin_api/include/tolk/plugin/status.def"))
+    table = read(root, "plugin_api/include/tolk/plugin/status.def")
+    status = re.findall(r'TOLK_STATUS\((\w+), (-?\d+), "([^"]*)"\)', table)
     doings = set()
     for name in sorted(os.listdir(os.path.join(root, "core/tolk/device"))):
         if name.endswith(".cpp"):
-            doings |= {m for m, call in messages.messages(read(root, "core/tolk/device/" + name)) if call in ("check", "check_status")}
-    out = ["## States of a plugin file", "", "The `state` in `--list-devices -v` and its JSON form.", "", "| state | meaning |", "|---|---|"]
+            found = messages.messages(read(root, "core/tolk/device/" + name))
+            doings |= {m for m, call in found if call in ("check", "check_status")}
+    out = ["## States of a plugin file", "", "The `state` in `--list-devices -v` and its JSON form.", "",
+           "| state | meaning |", "|---|---|"]
     out += [f"| `{state}` | {meaning} |" for state, meaning in states]
     out += ["", "## What a plugin answers", "",
-            "A call that a plugin refuses reads `<device>: <what was done>: <reason of the plugin> (<status>)`. Without a reason of "
-            "the plugin the status's meaning stands there. What was done, besides short words such as `copy` and `fill`: "
+            "A call that a plugin refuses reads `<device>: <what was done>: <reason of the plugin> (<status>)`. Without a reason "
+            "of the plugin the status's meaning stands there. What was done, besides short words such as `copy` and `fill`: "
             + ", ".join(f"`{d}`" for d in sorted(doings)) + ".", "", "| status | value | meaning |", "|---|---|---|"]
     out += [f"| `TOLK_{name}` | {value} | {meaning} |" for name, value, meaning in status]
     return out + [""]
@@ -179,30 +191,28 @@ def tables(root):
 
 HEAD = """# Errors
 
-Generated by `tests/lint/errors.py` from the sources and `tests/lint/errors.txt`; a test fails when a message has no row, or a row no
-message.
+Generated by `tests/lint/errors.py` from the sources and `tests/lint/errors/`; a test fails when a message has no row, or a row
+no message.
 
 An error is one sentence on standard error after `tolk-run: `, and exit status 2. It says what was expected, what was found and,
 where that helps, what to do. In a program it is an exception, a leaf of `tolk::Error` (`tolk/base/error.h`). Parts in `<angle
-brackets>` are filled in; `<a|b>` is one of the two. Messages of warnings are in the tables as well: they begin with `warning:` and
-change no exit status.
+brackets>` are filled in; `<a|b>` is one of the two. Warnings are in the tables as well: they follow `tolk: warning: ` and change
+no exit status.
 """
 
 
 def main():
     root = os.path.abspath(sys.argv[1])
-    entries, faults = Entries(read(HERE, "errors.txt")), []
-    named = {source for _, _, sources in EXPLAINED for source in sources}
+    files = sorted(name for name in os.listdir(HERE + "/errors") if name.endswith(".txt"))
+    entries, faults = Entries("\n".join(read(HERE, "errors/" + name) for name in files)), []
     for folder in WHOLE:
         for name in sorted(os.listdir(os.path.join(root, folder))):
             source = folder + "/" + name
-            if not name.endswith((".cpp", ".h")) or re.match(LISTED[0][2], name):
-                continue
-            if source not in named and source not in SILENT and spoken(root, source):
+            if name.endswith((".cpp", ".h")) and source not in NAMED and source not in SILENT and spoken(root, source):
                 faults.append(f"{source} says something and is in no section of errors.py")
     for source in entries.rows:
-        if source not in named:
-            faults.append(f"errors.txt has a section for {source}, which errors.py does not name")
+        if source not in NAMED:
+            faults.append(f"tests/lint/errors has a section for {source}, which errors.py does not name")
     page = [HEAD] + join(root, entries, faults) + tables(root) + listed(root)
     if faults:
         print("\n".join(faults), file=sys.stderr)

@@ -10,22 +10,24 @@ import tempfile
 import messages
 
 root = os.path.abspath(sys.argv[1])
-PARTS = ["core/tolk/base/config.cpp", "core/tolk/device", "core/tolk/engine", "core/tolk/onnx", "core/tolk/io", "core/tolk/tensor",
-         "core/tolk/uop", "tools/run", "plugin_api/include/tolk/plugin/status.def"]
+PARTS = ["core/tolk/base/config.cpp", "core/tolk/device", "core/tolk/engine", "core/tolk/onnx", "core/tolk/io",
+         "core/tolk/tensor", "core/tolk/uop", "tools/run", "plugin_api/include/tolk/plugin/status.def"]
 
 # file, text, what takes its place, words that must occur in the report
 FAULTS = [
     ("tools/run/main.cpp", 'fail("out of memory")', 'fail("memory is short")', "= memory is short"),
     ("tools/run/main.cpp", 'fail("out of memory")', 'fail("memory is short")', "= out of memory"),
     ("core/tolk/device/registry.cpp", "namespace {\n",
-     'namespace {\nvoid f(int n) { throw DeviceError("the device " + std::to_string(n) + " sulks"); }\n', "= the device <n> sulks"),
-    ("core/tolk/onnx/reader.cpp", '"the model holds two graphs"', '"the model has two graphs"', "= the model holds two graphs"),
+     'namespace {\nvoid f(int n) { throw DeviceError("the device " + std::to_string(n) + " sulks"); }\n',
+     "= the device <n> sulks"),
+    ("core/tolk/onnx/reader.cpp", '"the file holds no graph; is it an ONNX model?"', '"the file has no graph"',
+     "= the file holds no graph; is it an ONNX model?"),
     ("core/tolk/io/fresh.cpp", None, 'void f() { throw FormatError("a new complaint"); }\n', "fresh.cpp says something"),
 ]
 # Texts and what they read as.
 READ = [
     ('throw E("a b");', "a b"),
-    ('throw E(fmt::format("{}: no \\"{}\\" in {{}}", path, x.name));', '<path>: no "<name>" in {}'),
+    ('throw E(fmt::format("{}: no \\"{}\\" in {{}}", path, x.name));', '<path>: no "<x>" in {}'),
     ('throw E(p.name + ": " + std::to_string(n) + (n == 1 ? " device" : " devices") + " are there");',
      "<p>: <n>< device| devices> are there"),
     ('return "one " /* and */ "two "\n  "three";', "one two three"),
@@ -35,7 +37,8 @@ READ = [
 
 
 def run(tree):
-    result = subprocess.run([sys.executable, "-B", os.path.join(root, "tests/lint/errors.py"), tree], capture_output=True, text=True)
+    command = [sys.executable, "-B", os.path.join(root, "tests/lint/errors.py"), tree]
+    result = subprocess.run(command, capture_output=True, text=True)
     return result.returncode, result.stdout + result.stderr
 
 
