@@ -75,11 +75,10 @@ std::vector<int64_t> spans(const std::vector<int64_t>& kernel, const std::vector
 Tensor channels_innermost(OpCall& op, const Tensor& w, int64_t groups) {
   int64_t m = w.size(0).value("Conv"), per_group = m / std::max<int64_t>(groups, 1);
   if (groups != 1 || per_group % 8 != 0 || !op.value(1).host) return w;
-  Axes order, back;
-  for (int64_t i = 2; i < w.rank(); ++i) order.push_back(i);
-  order.push_back(1), order.push_back(0);
-  back = {w.rank() - 1, w.rank() - 2};
-  for (int64_t i = 2; i < w.rank(); ++i) back.push_back(i - 2);
+  // (C, kernel..., M): the order in which a kernel sums, so it reads the weight from front to back.
+  Axes order, back{w.rank() - 1};
+  for (int64_t i = 1; i < w.rank(); ++i) order.push_back(i), back.push_back(i - 1);
+  order.push_back(0);
   return op.importer.prepared(w, order).permute(back);
 }
 
