@@ -115,7 +115,8 @@ BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const 
   const tolk_caps& caps = device.caps();
   auto address = reinterpret_cast<uintptr_t>(data);
   const uint64_t align = caps.import_align, element = std::max(1, bits(dtype) / 8);
-  if (align == 0 || address % align != 0 || buffer->bytes_ % align != 0 || address % element != 0)
+  if (align == 0 || address % align != 0 || buffer->bytes_ % align != 0 ||
+      (!device.is_host() && address % element != 0))
     return nullptr;
 
   tolk_buffer_desc desc{};
