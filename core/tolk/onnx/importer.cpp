@@ -35,9 +35,21 @@ void collect_unsupported(const ModelFile& model, const std::vector<Node>& nodes,
   }
 }
 
+// Operators that move elements leave them of their narrow type; those that compute a type say so themselves.
+void keep_narrow(OpCall& op, std::vector<GraphValue>& results) {
+  if (!op.has(0) || op.value(0).narrow == DType::Void) return;
+  for (const char* computes : {"Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear"})
+    if (op.node.op_type == computes) return;
+  DType narrow = op.value(0).narrow;
+  for (GraphValue& r : results)
+    if (r.tensor.defined() && r.tensor.dtype() == carrier_of(narrow)) r.narrow = narrow;
+}
+
 } // namespace
 
-GraphValue::GraphValue(io::HostTensor t) : host(std::make_shared<const io::HostTensor>(std::move(t))) {}
+GraphValue::GraphValue(io::HostTensor t) : host(std::make_shared<const io::HostTensor>(std::move(t))) {
+  if (!host->is_string() && bits(host->dtype) < 8) narrow = host->dtype;
+}
 
 GraphValue GraphValue::sequence(std::vector<GraphValue> elements) {
   GraphValue v;
@@ -50,11 +62,9 @@ GraphValue GraphValue::optional(std::vector<GraphValue> none_or_one) {
   return v;
 }
 
-Tensor tensor_from(const io::HostTensor& data, const std::string& device) {
+Tensor tensor_from(const io::HostTensor& given, const std::string& device) {
+  io::HostTensor data = carried(given);
   Shape shape(data.shape.begin(), data.shape.end());
-  if (bits(data.dtype) < 8)
-    throw ImportError(std::string("tensors of ") + name(data.dtype) +
-                      " are not supported; only types of 8 bits and more are");
   if (data.count() == 0) return Tensor::zeros(shape, data.dtype);
   return Tensor::from_borrowed(data.bytes.data(), data.bytes.size(), data.dtype, shape, data.owner, device);
 }
@@ -114,9 +124,9 @@ const std::vector<std::string>& OpCall::strings(size_t i) const {
   return value(i).host->strings;
 }
 
-DType dtype_from_code(const OpCall& op, int64_t code) {
+DType dtype_from_code(const OpCall& op, int64_t code, bool narrow_too) {
   auto dtype = io::dtype_from_onnx(code);
-  if (!dtype || bits(*dtype) < 8)
+  if (!dtype || (bits(*dtype) < 8 && !narrow_too))
     op.fail("element type " + io::onnx_type_name(code) + " is not supported here");
   return *dtype;
 }
@@ -298,7 +308,9 @@ std::vector<GraphValue> Importer::run_node(const Node& given, const Opsets& opse
     const OpRow* row = find_op(node->domain, node->op_type, version);
     if (!row) throw ImportError(model_.path + ": " + node->describe() + ": the operator is not supported");
     OpCall op(*this, *node, version, std::move(inputs));
-    return row->function(op);
+    std::vector<GraphValue> results = row->function(op);
+    keep_narrow(op, results);
+    return results;
   } catch (const InvalidArgument& e) {
     throw ImportError(model_.path + ": " + node->describe() + ": " + e.what());
   } catch (const ImportError& e) {

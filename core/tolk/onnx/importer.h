@@ -29,10 +29,13 @@ struct GraphValue {
   std::shared_ptr<const io::HostTensor>
       host;                      // known elements: initializers, constants; the only form of strings
   std::vector<GraphValue> items; // sequence: the elements; optional: none or one
+  // An element type below 8 bits that the tensor's elements stand for, each in carrier_of(narrow); Void:
+  // none.
+  DType narrow = DType::Void;
 
   GraphValue() = default;
   GraphValue(Tensor t) : tensor(std::move(t)) {} // NOLINT(google-explicit-constructor)
-  explicit GraphValue(io::HostTensor t);         // numbers become a Tensor as well
+  explicit GraphValue(io::HostTensor t);         // the elements alone; a tensor of numbers is set beside them
   static GraphValue sequence(std::vector<GraphValue> elements);
   static GraphValue optional(std::vector<GraphValue> none_or_one);
   bool is_string() const { return host && host->is_string(); }
@@ -55,6 +58,9 @@ public:
   const GraphValue& value(size_t i) const; // throws ImportError when missing
   const Tensor& in(size_t i) const;        // a tensor of numbers; throws ImportError otherwise
   Tensor in_or(size_t i, const Tensor& missing) const { return has(i) ? in(i) : missing; }
+  DType type(size_t i) const { // of a tensor of numbers, as the model sees it
+    return in(i).defined() && value(i).narrow != DType::Void ? value(i).narrow : in(i).dtype();
+  }
   std::vector<Tensor> all() const; // every input that is there
   // The input's elements now; see the header's comment for what that may cost. Throws ImportError when
   // missing.
@@ -160,7 +166,22 @@ private:
 Tensor tensor_from(const io::HostTensor& data, const std::string& device);
 // A number read as this dtype; for attribute defaults.
 inline Tensor like(const Tensor& t, double value) { return Tensor::constant(t.dtype(), value); }
-// dtype of an ONNX type code; throws ImportError through `op` for types that tensors cannot have.
-DType dtype_from_code(const OpCall& op, int64_t code);
+// dtype of an ONNX type code; throws ImportError through `op` for types that tensors cannot have, and for
+// those below 8 bits unless they are allowed.
+DType dtype_from_code(const OpCall& op, int64_t code, bool narrow_too = false);
+
+// ---- element types below 8 bits (importer_narrow.cpp)
+// The type in which their elements are computed, one an element; any other type is its own.
+DType carrier_of(DType dtype);
+// The same elements in the carrier's type.
+io::HostTensor carried(const io::HostTensor& data);
+// Elements in the carrier's type as a value of that type.
+GraphValue narrow_value(const Tensor& values, DType narrow);
+// Any numbers cast to a type below 8 bits, in its carrier: integers keep their low bits, floats round and
+// saturate.
+Tensor narrowed(const Tensor& x, DType narrow);
+// Powers of two (f8e8m0): the magnitude rounded "up", "down" or to "nearest"; what is too large becomes the
+// largest, or NaN without `saturate`.
+Tensor to_power_of_two(const Tensor& x, const std::string& round_mode, bool saturate);
 
 } // namespace tolk::onnx

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
@@ -169,19 +170,17 @@ GraphValue Model::State::bind(const std::string& name, const io::Value& value, C
                                                  : GraphValue::optional(std::move(items));
   }
   if (value.tensor.is_string()) return GraphValue(io::HostTensor(value.tensor));
-  if (bits(value.tensor.dtype) < 8)
-    throw ImportError(file.path + ": input \"" + name + "\": tensors of " + tolk::name(value.tensor.dtype) +
-                      " are not supported");
-  Shape shape(value.tensor.shape.begin(), value.tensor.shape.end());
-  int64_t count = int64_t(value.tensor.count());
-  if (count == 0) return Tensor::zeros(shape, value.tensor.dtype);
-  UOp storage = buffer_node(fresh_user_slot(), value.tensor.dtype, count, device);
+  io::HostTensor data = carried(value.tensor);
+  Shape shape(data.shape.begin(), data.shape.end());
+  int64_t count = int64_t(data.count());
+  if (count == 0) return narrow_value(Tensor::zeros(shape, data.dtype), value.tensor.dtype);
+  UOp storage = buffer_node(fresh_user_slot(), data.dtype, count, device);
   BufferRef buffer = engine::buffer_of(storage);
   buffer->allocate();
-  buffer->copy_in(value.tensor.bytes);
+  buffer->copy_in(data.bytes);
   importer.add_changing(storage);
   into.inputs[name] = storage;
-  return Tensor(reshape(storage, shape));
+  return narrow_value(Tensor(reshape(storage, shape)), value.tensor.dtype);
 }
 
 Output Model::State::collect(const GraphValue& value, std::vector<UOp>& roots) const {
@@ -196,7 +195,7 @@ Output Model::State::collect(const GraphValue& value, std::vector<UOp>& roots) c
     out.known = *value.host;
     return out;
   }
-  out.dtype = value.tensor.dtype();
+  out.dtype = value.narrow == DType::Void ? value.tensor.dtype() : value.narrow;
   out.shape = numbers(value.tensor.shape());
   if (value.tensor.numel() == 0) {
     std::byte* unused = nullptr;
@@ -236,7 +235,11 @@ io::Value Model::State::read(const Output& output, const Compiled& from) const {
   if (output.kind == io::ValueKind::Tensor) {
     if (!output.root) return output.known;
     std::vector<std::byte> bytes = engine::read_bytes(from.prepared.results[*output.root]);
-    return io::copy_tensor(output.dtype, output.shape, bytes);
+    io::HostTensor tensor = io::copy_tensor(carrier_of(output.dtype), output.shape, bytes);
+    if (tensor.dtype == output.dtype) return tensor;
+    auto packed = io::convert_exact(tensor, output.dtype);
+    TOLK_CHECK(packed, "an output's elements are not of its type");
+    return *packed;
   }
   std::vector<io::Value> items;
   for (const Output& item : output.items) items.push_back(read(item, from));
@@ -267,7 +270,7 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   auto begin = Clock::now();
   if (!fresh)
     for (const auto& [name, storage] : compiled->inputs)
-      engine::buffer_of(storage)->copy_in(given.at(name).tensor.bytes);
+      engine::buffer_of(storage)->copy_in(carried(given.at(name).tensor).bytes);
   compiled->prepared.plan.run();
   std::vector<io::Value> outputs;
   for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));

@@ -30,12 +30,12 @@ Tensor pixels(const Tensor& x, const std::vector<Tensor>& at, const Tensor& vali
   return flat.gather_elements(linear.unsqueeze(1).expand({x.size(0), x.size(1), linear.size(-1)}), 2);
 }
 
-// A weighted sum of pixels around each place. Per spatial axis: the integer positions and weights of its
-// taps, each (N, O).
+// A weighted sum of pixels around each place, or the largest weighted pixel. Per spatial axis: the integer
+// positions and weights of its taps, each (N, O).
 struct Tap {
   Tensor position, weight, valid;
 };
-Tensor interpolated(const Tensor& x, const std::vector<std::vector<Tap>>& taps) {
+Tensor interpolated(const Tensor& x, const std::vector<std::vector<Tap>>& taps, bool largest = false) {
   Tensor sum;
   std::vector<size_t> pick(taps.size(), 0);
   for (;;) {
@@ -49,7 +49,7 @@ Tensor interpolated(const Tensor& x, const std::vector<std::vector<Tap>>& taps) 
     }
     Tensor term = pixels(x, at, valid);
     if (weight.defined()) term = term * weight.unsqueeze(1);
-    sum = sum.defined() ? sum + term : term;
+    sum = !sum.defined() ? term : largest ? sum.maximum(term) : sum + term;
     size_t d = taps.size();
     while (d-- > 0 && ++pick[d] == taps[d].size()) pick[d] = 0;
     if (d == size_t(-1)) return sum;
@@ -74,12 +74,9 @@ struct Sampling {
 };
 
 // The taps along one axis of n elements at coordinates x.
-std::vector<Tap> taps_along(const Sampling& how, Tensor x, int64_t n, bool half_away) {
+std::vector<Tap> taps_along(const Sampling& how, Tensor x, int64_t n) {
   double low = how.corners ? 0 : -0.5, high = double(n - 1) + (how.corners ? 0 : 0.5);
-  if (how.mode == "nearest") {
-    Tensor nudge = (x < 0).where(like(x, -0.5), like(x, 0.5));
-    x = half_away ? (x + nudge).trunc() : x.round();
-  }
+  if (how.mode == "nearest") x = x.round();
   Tensor out = (x < low) | (x > high);
   if (how.padding == "border") x = out.where(x.clip(like(x, 0), like(x, double(n - 1))), x);
   if (how.padding == "reflection") x = out.where(reflected(x, low, high), x);
@@ -125,7 +122,7 @@ Values grid_sample(OpCall& op) {
     // A grid's coordinates go x, y, z: the last axis first.
     Tensor g = flat.narrow(2, dims - 1 - d, 1).squeeze(2) + 1.0;
     Tensor at = how.corners ? g * (double(n - 1) / 2) : (g * double(n) - 1.0) * 0.5;
-    taps.push_back(taps_along(how, at, n, dims == 3));
+    taps.push_back(taps_along(how, at, n));
   }
   return {interpolated(x.cast(sum_dtype(x.dtype())), taps).reshape(shape).cast(x.dtype())};
 }
@@ -222,8 +219,9 @@ Values roi_align(OpCall& op) {
     taps[0].push_back({spread(t.position, true), spread(t.weight, true), spread(t.valid, true)});
   for (const Tap& t : columns.taps)
     taps[1].push_back({spread(t.position, false), spread(t.weight, false), spread(t.valid, false)});
-  Tensor samples =
-      interpolated(images, taps).reshape({regions, x.size(1), oh, rows.samples, ow, columns.samples});
+  // The largest is taken over weighted pixels, not over sums: so the standard's cases have it.
+  Tensor samples = interpolated(images, taps, mode == "max")
+                       .reshape({regions, x.size(1), oh, rows.samples, ow, columns.samples});
   Tensor used = rows.used.reshape({regions, 1, 1, rows.samples, 1, 1}) &
                 columns.used.reshape({regions, 1, 1, 1, 1, columns.samples});
   if (mode == "max") {
@@ -265,7 +263,7 @@ Values deform_conv(OpCall& op) {
     Tensor place = line(out, 2 + axis) * double(stride[size_t(axis)]) - double(pads[size_t(axis)]);
     Tensor base = (tap + place).expand({kh, kw, oh, ow}).reshape({1, taps_count, oh, ow});
     Tensor at = (base + shift.narrow(2, axis, 1).squeeze(2)).reshape({rows, places});
-    return taps_along({"linear", "zeros", true}, at, n, false);
+    return taps_along({"linear", "zeros", true}, at, n);
   };
   std::vector<std::vector<Tap>> taps{along(0, kh, oh, known(x.size(2))), along(1, kw, ow, known(x.size(3)))};
   Tensor columns =

@@ -13,7 +13,7 @@ using Values = std::vector<GraphValue>;
 
 // Scale or zero point stretched to x: one value, one per index of `axis`, or one per block of it.
 Tensor stretched(OpCall& op, const Tensor& v, const Tensor& x, int64_t axis, int64_t block) {
-  if (v.rank() == 0 || (v.rank() == 1 && v.numel() == 1 && x.rank() != 1)) return v.reshape({});
+  if (v.rank() == 0 || (v.rank() == 1 && v.numel() == 1)) return v.reshape({});
   if (axis < 0) axis += x.rank();
   if (axis < 0 || axis >= x.rank()) op.fail("axis is out of range");
   if (v.rank() == 1) {
@@ -34,23 +34,25 @@ Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType
   DType wide = promote(promote(x.dtype(), scale.dtype()), DType::F32);
   Tensor q = x.cast(wide) / scale.cast(wide);
   if (is_float(to)) {
+    if (bits(to) < 8) return narrowed(zero.defined() ? q + zero.cast(wide) : q, to);
     if (zero.defined()) q = q + zero.cast(wide);
     double most = to == DType::F8E4M3 ? 448 : to == DType::F8E4M3FNUZ ? 240 : 57344;
     return q.isnan().where(q, q.clip(like(q, -most), like(q, most))).cast(to);
   }
   q = q.round();
   if (zero.defined()) q = q + zero.cast(wide);
-  return q.clip(like(q, double(int_min(to))), like(q, double(int_max(to)))).cast(to);
+  return q.clip(like(q, double(int_min(to))), like(q, double(int_max(to)))).cast(carrier_of(to));
 }
 
 Values quantize_linear(OpCall& op) {
   const Tensor& x = op.in(0);
   int64_t axis = op.node.integer("axis", 1), block = op.node.integer("block_size", 0);
-  DType to = op.has(2)                            ? op.in(2).dtype()
-             : op.node.integer("output_dtype", 0) ? dtype_from_code(op, op.node.integer("output_dtype", 0))
-                                                  : DType::U8;
+  DType to = op.has(2) ? op.type(2)
+             : op.node.integer("output_dtype", 0)
+                 ? dtype_from_code(op, op.node.integer("output_dtype", 0), true)
+                 : DType::U8;
   Tensor zero = op.has(2) ? stretched(op, op.in(2), x, axis, block) : Tensor();
-  return {quantised(x, stretched(op, op.in(1), x, axis, block), zero, to)};
+  return {narrow_value(quantised(x, stretched(op, op.in(1), x, axis, block), zero, to), to)};
 }
 
 Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {

@@ -35,7 +35,9 @@ Tensor random_words(const Shape& shape, uint64_t seed, uint32_t stream) {
 }
 
 uint64_t seed_of(OpCall& op) {
-  if (op.node.find("seed")) return std::bit_cast<uint32_t>(op.node.number("seed", 0));
+  if (const Attribute* a = op.node.find("seed")) // an integer for Dropout, a float for the others
+    return std::holds_alternative<int64_t>(a->data) ? uint64_t(op.node.integer("seed", 0))
+                                                    : std::bit_cast<uint32_t>(op.node.number("seed", 0));
   static std::atomic<uint64_t> draws{0};
   return (uint64_t(1) << 32) + draws++;
 }

@@ -257,8 +257,11 @@ Values pad(OpCall& op) {
   return {x};
 }
 
-Tensor cast_as(OpCall& op, const Tensor& x, DType to) {
+GraphValue cast_as(OpCall& op, const Tensor& x, DType to) {
   bool saturate = op.node.integer("saturate", 1) != 0;
+  if (bits(to) < 8) return narrow_value(narrowed(x, to), to);
+  if (to == DType::F8E8M0 && x.dtype() != to)
+    return to_power_of_two(x.cast(DType::F32), op.node.text("round_mode", "up"), saturate);
   bool f8 = bits(to) == 8 && is_float(to) && to != DType::F8E8M0;
   if (f8 && is_float(x.dtype()) && x.dtype() != to) {
     // The IR's own cast saturates finite values as OCP says; saturate=1 also clamps infinities, saturate=0
@@ -281,12 +284,12 @@ Tensor cast_as(OpCall& op, const Tensor& x, DType to) {
 Values cast(OpCall& op) {
   if (op.node.integer("to", 0) == io::kOnnxString || op.value(0).is_string())
     op.fail("casts to and from strings are not supported");
-  return {cast_as(op, op.in(0), dtype_from_code(op, op.node.require_integer("to")))};
+  return {cast_as(op, op.in(0), dtype_from_code(op, op.node.require_integer("to"), true))};
 }
 Values cast_like(OpCall& op) {
   if (op.value(0).is_string() || op.value(1).is_string())
     op.fail("casts to and from strings are not supported");
-  return {cast_as(op, op.in(0), op.in(1).dtype())};
+  return {cast_as(op, op.in(0), op.type(1))};
 }
 Values bit_cast(OpCall& op) { return {op.in(0).bitcast(dtype_from_code(op, op.node.require_integer("to")))}; }
 
