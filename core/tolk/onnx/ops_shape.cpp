@@ -11,12 +11,12 @@ namespace {
 
 using Values = std::vector<GraphValue>;
 
-GraphValue integers(std::vector<int64_t> values, bool scalar = false) {
+GraphValue integers(OpCall& op, std::vector<int64_t> values, bool scalar = false) {
   io::Shape shape;
   if (!scalar) shape.push_back(int64_t(values.size()));
   io::HostTensor host = io::tensor_of(DType::I64, shape, values);
   GraphValue v{io::HostTensor(host)};
-  v.tensor = tensor_from(host, {});
+  v.tensor = tensor_from(host, op.importer.device());
   return v;
 }
 
@@ -36,8 +36,8 @@ Values constant(OpCall& op) {
   const Node& n = op.node;
   if (const io::HostTensor* t = n.tensor("value")) return {constant_value(op, *t)};
   if (const io::HostTensor* t = n.tensor("sparse_value")) return {constant_value(op, *t)};
-  if (n.find("value_int")) return {integers({n.integer("value_int", 0)}, true)};
-  if (n.find("value_ints")) return {integers(n.integers("value_ints"))};
+  if (n.find("value_int")) return {integers(op, {n.integer("value_int", 0)}, true)};
+  if (n.find("value_ints")) return {integers(op, n.integers("value_ints"))};
   if (n.find("value_float"))
     return {
         constant_value(op, io::tensor_of(DType::F32, {}, std::vector<float>{n.number("value_float", 0)}))};
@@ -74,11 +74,11 @@ Values shape(OpCall& op) {
   auto rank = int64_t(sizes.size());
   auto bound = [&](int64_t v) { return std::clamp(v < 0 ? v + rank : v, int64_t(0), rank); };
   int64_t start = bound(op.node.integer("start", 0)), end = bound(op.node.integer("end", rank));
-  return {integers(start < end ? std::vector<int64_t>(sizes.begin() + start, sizes.begin() + end)
-                               : std::vector<int64_t>())};
+  return {integers(op, start < end ? std::vector<int64_t>(sizes.begin() + start, sizes.begin() + end)
+                                   : std::vector<int64_t>())};
 }
 
-Values size(OpCall& op) { return {integers({numel(shape_of_value(op, 0)).value("Size")}, true)}; }
+Values size(OpCall& op) { return {integers(op, {numel(shape_of_value(op, 0)).value("Size")}, true)}; }
 
 Values reshape(OpCall& op) {
   const Tensor& x = op.in(0);
