@@ -113,6 +113,7 @@ std::span<const OpRow> resize_ops();
 std::span<const OpRow> select_ops();
 std::span<const OpRow> random_ops();
 std::span<const OpRow> training_ops();
+std::span<const OpRow> text_ops();
 
 // Throws one ImportError that lists every node whose operator is not supported: name, domain, version, node.
 void check_supported(const ModelFile& model);

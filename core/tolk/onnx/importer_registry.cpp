@@ -15,7 +15,7 @@ const std::map<Key, std::vector<const OpRow*>>& table() {
     for (auto part : {math_ops,      shape_ops,     index_ops, reduce_ops,           nn_ops,       norm_ops,
                       attention_ops, recurrent_ops, quant_ops, control_ops,          sequence_ops, signal_ops,
                       loss_ops,      image_ops,     ml_ops,    linear_attention_ops, resize_ops,   select_ops,
-                      random_ops,    training_ops})
+                      random_ops,    training_ops,  text_ops})
       for (const OpRow& row : part()) (*all)[{row.domain, row.name}].push_back(&row);
     for (auto& [key, list] : *all)
       std::sort(list.begin(), list.end(), [](const OpRow* a, const OpRow* b) { return a->since < b->since; });
@@ -31,11 +31,6 @@ struct Refusal {
 };
 constexpr Refusal kRefused[] = {
     {"", "ImageDecoder", "images are decoded before the model runs"},
-    {"", "StringNormalizer", "text is prepared before the model runs"},
-    {"", "StringSplit", "text is prepared before the model runs"},
-    {"", "StringConcat", "text is prepared before the model runs"},
-    {"", "RegexFullMatch", "text is prepared before the model runs"},
-    {"", "TfIdfVectorizer", "text is prepared before the model runs"},
     {"ai.onnx.preview.training", "Gradient", "it is for training"},
 };
 

@@ -4,6 +4,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_text.h"
 
 namespace tolk::onnx {
 namespace {
@@ -38,6 +39,11 @@ Tensor both(const Tensor& a, const Tensor& b) { return a & b; }
 Tensor either(const Tensor& a, const Tensor& b) { return a | b; }
 Tensor differ(const Tensor& a, const Tensor& b) { return a ^ b; }
 Tensor same(const Tensor& a, const Tensor& b) { return equal(a, b); }
+
+Values equals(OpCall& op) {
+  if (op.value(0).is_string()) return {equal_text(op)};
+  return binary<same>(op);
+}
 
 Values power(OpCall& op) {
   // The result has the base's type, whatever the exponent's.
@@ -195,7 +201,7 @@ constexpr OpRow kRows[] = {
     {"", "Greater", 1, binary<greater_than>},
     {"", "LessOrEqual", 12, binary<at_most>},
     {"", "GreaterOrEqual", 12, binary<at_least>},
-    {"", "Equal", 1, binary<same>},
+    {"", "Equal", 1, equals},
     {"", "And", 1, binary<both>},
     {"", "Or", 1, binary<either>},
     {"", "Xor", 1, binary<differ>},

@@ -5,6 +5,7 @@
 #include "tolk/base/error.h"
 #include "tolk/io/tensor_proto.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_text.h"
 
 namespace tolk::onnx {
 namespace {
@@ -282,13 +283,14 @@ GraphValue cast_as(OpCall& op, const Tensor& x, DType to) {
 }
 
 Values cast(OpCall& op) {
-  if (op.node.integer("to", 0) == io::kOnnxString || op.value(0).is_string())
-    op.fail("casts to and from strings are not supported");
-  return {cast_as(op, op.in(0), dtype_from_code(op, op.node.require_integer("to"), true))};
+  if (op.node.integer("to", 0) == io::kOnnxString) return {text_of(op)};
+  DType to = dtype_from_code(op, op.node.require_integer("to"), true);
+  if (op.value(0).is_string()) return {numbers_of_text(op, to)};
+  return {cast_as(op, op.in(0), to)};
 }
 Values cast_like(OpCall& op) {
-  if (op.value(0).is_string() || op.value(1).is_string())
-    op.fail("casts to and from strings are not supported");
+  if (op.value(1).is_string()) return {text_of(op)};
+  if (op.value(0).is_string()) return {numbers_of_text(op, op.type(1))};
   return {cast_as(op, op.in(0), op.type(1))};
 }
 Values bit_cast(OpCall& op) { return {op.in(0).bitcast(dtype_from_code(op, op.node.require_integer("to")))}; }
