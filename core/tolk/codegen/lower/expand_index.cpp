@@ -197,6 +197,43 @@ UOp Expander::lanewise(const UOp& u, int axis_number) {
   return stack(lanes);
 }
 
+// Lanes that lie a few elements apart, or backwards: vectors of consecutive elements, from which the lanes
+// are picked. No vector reaches beyond the first and last lane, and elements that only stand between lanes
+// are masked like the lanes around them when there is a gate per lane.
+UOp Expander::strided_load(const UOp& storage, const Linear& where, const UOp& gate, const UOp& alt,
+                           int64_t stride, int width) {
+  UOp unit = vector_axis_node(width);
+  int64_t step = stride < 0 ? -stride : stride, span = step * (width - 1) + 1;
+  // Position of lane j counted from the lowest address.
+  auto position = [&](int j) { return stride < 0 ? step * (width - 1 - j) : step * j; };
+  std::vector<UOp> lanes(static_cast<size_t>(width));
+  for (int64_t covered = 0; covered < span;) {
+    int64_t first = std::min(covered, span - width);
+    Linear at = where;
+    add_atom(at, unit, -stride);
+    at.constant += first + (stride < 0 ? stride * (width - 1) : 0);
+    UOp mask = gate;
+    if (gate && gate.lanes() > 1) {
+      std::vector<UOp> bits(static_cast<size_t>(width), bool_const(false));
+      for (int j = 0; j < width; ++j)
+        if (int64_t p = position(j) - first; p >= 0 && p < width) bits[size_t(p)] = extract(gate, j);
+      mask = stack(bits);
+    }
+    UOp part =
+        load(storage, materialise(at), mask, mask ? splat(zero_of(storage.dtype()), width) : UOp(), width);
+    for (int j = 0; j < width; ++j)
+      if (int64_t p = position(j) - first; p >= 0 && p < width && !lanes[size_t(j)])
+        lanes[size_t(j)] = extract(part, int(p));
+    // The next lane that is not there yet.
+    covered = span;
+    for (int j = 0; j < width; ++j)
+      if (!lanes[size_t(j)]) covered = std::min(covered, position(j));
+  }
+  UOp value = stack(lanes);
+  if (!gate || alt == zero_of(storage.dtype())) return value;
+  return tolk::where(gate, value, splat(alt, width));
+}
+
 UOp Expander::load_node(const UOp& u) {
   Linear where = index(u.src(1));
   UOp gate = u.nsrc() > 2 ? lower(u.src(2)) : UOp();
@@ -223,6 +260,8 @@ UOp Expander::load_node(const UOp& u) {
     add_atom(where, unit, -1);
     return load(storage, materialise(where), gate, gate && alt ? splat(alt, width) : UOp(), width);
   }
+  if (linear && (stride == -1 || (stride >= 2 && stride <= 4)) && width >= 4)
+    return strided_load(storage, where, gate, alt ? alt : zero_of(u.dtype()), stride, width);
   if (linear) return lanewise(u, axis_number);
   return load(storage, materialise(where), gate, gate && alt ? splat(alt, width) : UOp(), width);
 }

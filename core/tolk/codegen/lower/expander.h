@@ -58,6 +58,8 @@ private:
   UOp compare(const UOp& u);
   UOp load_node(const UOp& u);
   UOp lanewise(const UOp& u, int axis);
+  UOp strided_load(const UOp& storage, const Linear& where, const UOp& gate, const UOp& alt, int64_t stride,
+                   int width);
   int rank(const UOp& atom);
   UOp loop(const UOp& range);
   UOp vector_axis_node(int width);

@@ -1,7 +1,225 @@
+// The choice of opts for CPUs, body by body, the one with most work first. Each step tries an action on a
+// scratch schedule; what does not fit is left out, so the list always fits.
+#include <algorithm>
+
 #include "tolk/codegen/opt/opt.h"
+#include "tolk/codegen/opt/ranges.h"
+#include "tolk/codegen/opt/tile.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
+namespace {
 
-std::vector<Opt> heuristic(const UOp&, const Target&, int) { return {}; }
+// Cycles of a launch from which a second thread pays, and of one tile at least.
+constexpr double kThreadCycles = 40000, kTileCycles = 6000;
+constexpr int64_t kTilesPerThread = 6;
+// Iterations of a whole kernel below which nothing is worth doing.
+constexpr double kTiny = 24;
+// Operations of a loop body beyond which it is not unrolled further.
+constexpr double kMostCode = 300;
+
+class Heuristic {
+public:
+  Heuristic(const UOp& ast, const Target& target, int threads)
+      : target_(target), threads_(target.has_threads ? threads : 1), schedule_(ast) {}
+
+  std::vector<Opt> run() {
+    if (target_.has_local) return {}; // work-groups are another story
+    overlap_ = !reads_what_it_writes(schedule_.ast);
+    size_t count = schedule_.ast.src().size();
+    merge_pixels();
+    // A loop that cannot end in a block done twice gets a second nest for its rest; threads must come before
+    // that.
+    bool first = count == 1 && (!overlap_ || has_symbolic_loop());
+    if (first) thread(estimate());
+    for (size_t n = 0; n < count; ++n) nest(n);
+    if (count == 1 && !first) thread(work_);
+    return list_;
+  }
+
+private:
+  bool act(OptKind kind, int64_t axis, int64_t amount) {
+    Opt opt{kind, axis, amount};
+    if (apply(schedule_, opt)) return false;
+    list_.push_back(opt);
+    return true;
+  }
+
+  bool has_symbolic_loop() const {
+    for (const UOp& r : all_ranges(schedule_.ast))
+      if (axis_type(r) == AxisType::Loop && !r.src(0).is_const()) return true;
+    return false;
+  }
+  // Cycles of the kernel before its tiles are known.
+  double estimate() const {
+    double work = 0;
+    for (const Nest& nest : nests_of(schedule_.ast))
+      for (const Body& b : nest.bodies) work += b.trips * (b.operations + double(b.loads.size())) / 8;
+    return work;
+  }
+
+  // Rows and columns of a picture become one loop where every address allows it and only the gates of padding
+  // do not: there is always a long loop for vectors then, whatever the width of the picture.
+  void merge_pixels() {
+    for (bool again = true; again;) {
+      again = false;
+      std::vector<Nest> all = nests_of(schedule_.ast);
+      if (all.size() != 1 || all[0].bodies.empty()) return;
+      const Nest& nest = all[0];
+      const Body& body = nest.bodies[0];
+      if (!body.multiplies_adds || body.trips < 4096) return;
+      int outputs = __builtin_popcountll(nest.output);
+      for (int i = 0; i + 1 < outputs && !again; ++i) {
+        uint64_t a = uint64_t{1} << i, b = a << 1;
+        bool fits = nest.loop(a).src(0).is_const() && nest.loop(b).src(0).is_const(), gated = false;
+        auto check = [&](const Access& access) {
+          fits &= !(access.irregular & (a | b)) && access.along(a) == access.along(b) * nest.extent(b);
+          gated |= access.gate & (a | b);
+        };
+        for (const Body& each : nest.bodies) {
+          for (const Access& load : each.loads) check(load);
+          if (!each.reduce) check(each.store);
+        }
+        if (fits && gated) again = act(OptKind::Merge, axis_of(nest.loop(a)), axis_of(nest.loop(b)));
+      }
+    }
+  }
+
+  void nest(size_t number) {
+    std::vector<Nest> all = nests_of(schedule_.ast);
+    if (number >= all.size()) return;
+    const Nest& nest = all[number];
+    double total = 0;
+    for (const Body& b : nest.bodies) total += b.trips * std::max(1.0, b.operations);
+    if (total < kTiny || target_.vector_bytes < 8) return;
+    uint64_t vectors = 0, taken = 0;
+    for (const Body& body : nest.bodies) {
+      uint64_t around = body.reduce ? body.outer | body.inner : body.inner;
+      if (around & vectors) continue; // it has its lanes already
+      if (body.trips < 4) continue;
+      Tile tile = choose_tile(nest, body, target_, overlap_, taken);
+      work_ += body.trips * tile.cycles;
+      if (take(nest, body, tile)) vectors |= tile.vector;
+      for (const auto& [loop, amount] : tile.rows) taken |= loop;
+      taken |= tile.vector;
+    }
+  }
+
+  bool take(const Nest& nest, const Body& body, const Tile& tile) {
+    bool vectorised = false;
+    if (tile.vector) {
+      int64_t axis = axis_of(nest.loop(tile.vector)), extent = nest.extent(tile.vector);
+      bool reduced = tile.vector & ~nest.output;
+      int64_t block = int64_t(tile.lanes) * tile.vectors;
+      if (reduced || tile.vectors == 1) {
+        vectorised = act(OptKind::Vector, axis, tile.lanes);
+      } else if (extent % block != 0 && tile.vectors == (extent + tile.lanes - 1) / tile.lanes &&
+                 nest.loop(tile.vector).src(0).is_const() && overlap_) {
+        // All of the loop at once: each vector starts at a constant.
+        vectorised = act(OptKind::Vector, axis, tile.lanes);
+        act(OptKind::Upcast, axis, 0);
+      } else if (act(OptKind::Upcast, axis, block)) {
+        vectorised = act(OptKind::Vector, schedule_.last_inner, tile.lanes);
+      }
+    }
+    for (const auto& [loop, amount] : tile.rows) act(OptKind::Upcast, axis_of(nest.loop(loop)), amount);
+    if (body.reduce) {
+      order_outputs(nest, body, tile);
+      unroll(nest, body, tile);
+    }
+    return vectorised;
+  }
+
+  // The inner of the two tiled output loops walks over the operand that is read again and again; that one
+  // should be the smaller, and stay in the cache.
+  void order_outputs(const Nest& nest, const Body& body, const Tile& tile) {
+    if (tile.rows.empty() || !(tile.vector & nest.output)) return;
+    uint64_t row = tile.rows[0].first, column = tile.vector;
+    double row_bytes = 0, column_bytes = 0;
+    for (const Access& a : body.loads) {
+      if ((a.loops & row) && !(a.loops & column)) row_bytes += a.elements * a.bytes;
+      if ((a.loops & column) && !(a.loops & row)) column_bytes += a.elements * a.bytes;
+    }
+    double cache = double(target_.l2_bytes) * 0.6;
+    bool columns_inside = column_bytes <= cache && (row_bytes > cache || column_bytes <= row_bytes);
+    int64_t row_axis = axis_of(nest.loop(row)), column_axis = axis_of(nest.loop(column));
+    if (!find_range(schedule_.ast, row_axis) || !find_range(schedule_.ast, column_axis)) return;
+    bool row_first = row < column;
+    if (columns_inside == row_first) return;
+    act(OptKind::Sink, row_first ? row_axis : column_axis, row_first ? column_axis : row_axis);
+  }
+
+  void unroll(const Nest& nest, const Body& body, const Tile& tile) {
+    int64_t copies = tile.instances();
+    double code = std::max(1.0, tile.code);
+    uint64_t masks = 0; // reduction loops that change the mask of a vector
+    for (const Access& a : body.loads)
+      if (a.gate & tile.vector) masks |= a.gate & body.inner;
+    int64_t unrolled = 1;
+    uint64_t gone = 0;
+    // Masks are computed before the loop when what changes them is unrolled.
+    for (uint64_t m = masks; m; m &= m - 1) {
+      uint64_t loop = uint64_t{1} << (63 - __builtin_clzll(masks & ~gone));
+      int64_t n = nest.extent(loop);
+      if (double(unrolled * n) * tile.code > kMostCode || !act(OptKind::Unroll, axis_of(nest.loop(loop)), 0))
+        break;
+      unrolled *= n;
+      gone |= loop;
+    }
+    // Else they should at least not be in the innermost loop.
+    if (uint64_t left = masks & ~gone)
+      for (uint64_t m = body.inner & ~masks; m; m &= m - 1) {
+        uint64_t last = uint64_t{1} << (63 - __builtin_clzll(left));
+        act(OptKind::Sink, axis_of(nest.loop(m & -m)), axis_of(nest.loop(last)));
+      }
+    if (unrolled > 1) return;
+    // The innermost loop: whole when short; else enough of it to keep several accumulators busy.
+    uint64_t last = uint64_t{1} << (63 - __builtin_clzll(body.inner));
+    uint64_t target = tile.vector & body.inner ? tile.vector : last;
+    int64_t n = nest.extent(target) / (target == tile.vector ? tile.lanes : 1);
+    int64_t axis = axis_of(nest.loop(target));
+    if (!nest.loop(target).src(0).is_const()) return;
+    if (n > 1 && n <= 8 && double(n) * code <= 150) {
+      act(OptKind::Unroll, axis, 0);
+      return;
+    }
+    for (int64_t amount : {8, 4, 2}) {
+      if (copies * amount > 8 || code * double(amount) > 100 || n < 2 * amount) continue;
+      if (act(OptKind::Unroll, axis, amount)) return;
+    }
+  }
+
+  // Tiles over the outermost loops, several for each thread so that none waits long for another.
+  void thread(double work) {
+    if (threads_ < 2 || work < kThreadCycles) return;
+    const UOp& end = schedule_.ast.src(0);
+    if (!end.is(Op::END)) return;
+    int64_t wanted = std::clamp<int64_t>(int64_t(work / kTileCycles), threads_, threads_ * kTilesPerThread);
+    std::vector<std::pair<int64_t, int64_t>> loops; // axis, extent
+    for (const UOp& r : end.src().subspan(1))
+      if (r.is(Op::RANGE) && axis_type(r) == AxisType::Loop)
+        loops.emplace_back(axis_of(r), std::max<int64_t>(1, r.src(0).vmax()));
+    for (size_t i = 0; i < loops.size() && wanted > 1; ++i) {
+      auto [axis, extent] = loops[i];
+      if (extent < 2) continue;
+      int64_t pieces = std::min(extent, wanted);
+      if (act(OptKind::Thread, axis, pieces)) wanted = (wanted + pieces - 1) / pieces;
+      if (wanted < 2 || (pieces >= threads_ * 2)) return;
+    }
+  }
+
+  const Target& target_;
+  int threads_;
+  bool overlap_ = false;
+  Schedule schedule_;
+  double work_ = 0; // cycles of one thread
+  std::vector<Opt> list_;
+};
+
+} // namespace
+
+std::vector<Opt> heuristic(const UOp& ast, const Target& target, int threads) {
+  return Heuristic(ast, target, threads).run();
+}
 
 } // namespace tolk::codegen
