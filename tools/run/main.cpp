@@ -112,7 +112,7 @@ int main(int count, char** arguments) {
   try {
     shut_down();
   } catch (const std::exception& e) {
-    status = fail(e.what());
+    if (status != kFailed) status = fail(e.what()); // a fault that was reported is not reported twice
   }
   if (std::fflush(stdout) != 0 && status == kWell) status = fail("standard output cannot be written");
   return status;

@@ -75,8 +75,15 @@ Model Model::load(const std::string& path, LoadOptions options) {
   state->file = read_model(path);
   check_supported(state->file);
   state->options = std::move(options);
-  state->device =
-      state->options.device.empty() ? default_device() : tolk::device(state->options.device).name();
+  if (state->options.device.empty()) {
+    state->device = default_device();
+  } else {
+    std::vector<std::string> named = parse_device_list(state->options.device);
+    if (named.size() > 1)
+      throw InvalidArgument("a model runs on one device; \"" + state->options.device + "\" names " +
+                            std::to_string(named.size()));
+    state->device = tolk::device(named[0]).name();
+  }
   tolk::device(state->device);
   state->inputs = state->file.graph.free_inputs();
   for (const auto& [name, bound] : state->options.dims) {
