@@ -98,6 +98,7 @@ private:
   void store_masked(uint32_t k, Value value, Value gate);
   void store_gated(uint32_t storage, Value index, Value value, Value gate);
   Value address(uint32_t storage, Value index, Type element, bool inbounds);
+  Value gate_of(uint32_t gate);
   Value lane_index(uint32_t index, uint32_t lane);
   Value load_at(uint32_t storage, Value pointer, Type type);
   Value load_at_if(uint32_t storage, Value pointer, Type type, Value gate, uint64_t otherwise);

@@ -46,8 +46,14 @@ Value KernelWriter::address(uint32_t storage, Value index, Type element, bool in
   return result;
 }
 
-// Index of one lane of a vector index, as i64.
+// The gate of a load or store: one for all lanes where they all have the same.
+Value KernelWriter::gate_of(uint32_t gate) {
+  return is_opcode(gate, TOLK_IR_SPLAT) ? narrow(sources(gate)[0]) : narrow(gate);
+}
+
+// Index of one lane, as i64: of a vector index, or counted from a scalar one.
 Value KernelWriter::lane_index(uint32_t index, uint32_t lane) {
+  if (op(index).lanes == 1) return lane == 0 ? wide(index) : e_.binary("add", wide(index), lane);
   if (is_opcode(index, TOLK_IR_BUILD)) return wide(sources(index)[lane]);
   Value narrow_index = e_.extract(narrow(index), lane);
   if (narrow_index.is_constant() && narrow_index.type.kind == Kind::I32)
@@ -104,7 +110,7 @@ void KernelWriter::load(uint32_t k) {
   }
   Value gate, alt;
   if (src.size() == 4) {
-    gate = narrow(src[2]);
+    gate = gate_of(src[2]);
     alt = narrow(src[3]);
     if (gate.is_constant()) {
       if ((gate.bits & 1) == 0) {
@@ -114,15 +120,17 @@ void KernelWriter::load(uint32_t k) {
       gate = {};
     }
   }
-  if (op(index).lanes > 1) {
+  Type type = memory_type(dtype(k), op(k).lanes);
+  bool lane_gates = gate && gate.type.lanes > 1;
+  // Few processors load 8 and 16-bit lanes under a mask; LLVM would make a branch of each lane.
+  if (op(index).lanes > 1 || (lane_gates && element_bytes(type) < 4)) {
     narrow_[k] = load_lanes(k, gate, alt);
     return;
   }
-  if (gate && gate.type.lanes > 1) {
+  if (lane_gates) {
     narrow_[k] = load_masked(k, gate, alt);
     return;
   }
-  Type type = memory_type(dtype(k), op(k).lanes);
   Value pointer = address(storage, wide(index), type, true);
   uint64_t otherwise = alt.is_constant() ? alt.bits : 0;
   Value loaded = gate ? load_at_if(storage, pointer, type, gate, otherwise) : load_at(storage, pointer, type);
@@ -170,7 +178,7 @@ void KernelWriter::store(uint32_t k) {
   }
   Value gate;
   if (src.size() == 4) {
-    gate = narrow(src[3]);
+    gate = gate_of(src[3]);
     if (gate.is_constant()) {
       if ((gate.bits & 1) == 0) return;
       gate = {};
