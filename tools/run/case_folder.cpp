@@ -166,7 +166,7 @@ CaseSet CaseFolder::read(size_t set, const LoadedModel& model) const {
         place_of(model.inputs, f.name.empty() ? stated_name(f.file, model.inputs) : f.name, i);
     if (!info || (!f.name.empty() && info->name != f.name))
       throw InvalidArgument(fmt::format("{}: the model has no input for this value", f.file));
-    result.inputs.push_back({info->name, read_input(*info, f.file)});
+    result.inputs.push_back({info->name, read_input(*info, f.file, Rank::Any)});
   }
   for (size_t i = 0; i < row.outputs.size(); ++i) {
     const FileRow& f = row.outputs[i];

@@ -189,7 +189,7 @@ std::vector<std::optional<InputValue>> read_files(const std::vector<ValueInfo>& 
 
 } // namespace
 
-io::Value fit_input(const ValueInfo& info, io::Value value, const std::string& file) {
+io::Value fit_input(const ValueInfo& info, io::Value value, const std::string& file, Rank rank) {
   if (kind_of(info.type) != value.kind)
     refuse(fmt::format("{}: {} was expected, found {}", file, expected(info), io::type_text(value)));
   if (value.kind != io::ValueKind::Tensor || info.type.kind == Type::Kind::Unknown) return value;
@@ -201,23 +201,24 @@ io::Value fit_input(const ValueInfo& info, io::Value value, const std::string& f
     refuse(fmt::format("{}: {} was expected, found {}", file, expected(info), io::type_text(tensor)));
   // A scalar may come as a list of one: exporters declare it either way.
   bool scalar = info.type.dims && info.type.dims->empty() && tensor.count() == 1;
-  if (info.type.dims && !scalar && info.type.dims->size() != tensor.shape.size())
+  if (rank == Rank::Declared && info.type.dims && !scalar && info.type.dims->size() != tensor.shape.size())
     refuse(fmt::format("{}: {} was expected, found {}: the number of dimensions differs", file,
                        expected(info), io::type_text(tensor)));
   return value;
 }
 
-io::Value read_input(const ValueInfo& info, const std::string& file) {
+io::Value read_input(const ValueInfo& info, const std::string& file, Rank rank) {
   io::NpyOptions raw{info.type.dtype};
-  if (ends_with(file, ".pb")) return fit_input(info, io::read_value_pb(file, kind_of(info.type)).value, file);
-  if (ends_with(file, ".npy")) return fit_input(info, io::read_npy(file, raw), file);
+  if (ends_with(file, ".pb"))
+    return fit_input(info, io::read_value_pb(file, kind_of(info.type)).value, file, rank);
+  if (ends_with(file, ".npy")) return fit_input(info, io::read_npy(file, raw), file, rank);
   if (!ends_with(file, ".npz"))
     refuse(fmt::format("{}: the ending says what a file is, and .npy, .npz and .pb are known", file));
   std::vector<io::NamedTensor> arrays = io::read_npz(file, raw);
-  if (arrays.size() == 1) return fit_input(info, std::move(arrays[0].tensor), file);
+  if (arrays.size() == 1) return fit_input(info, std::move(arrays[0].tensor), file, rank);
   std::vector<std::string> names;
   for (io::NamedTensor& t : arrays) {
-    if (t.name == info.name) return fit_input(info, std::move(t.tensor), file);
+    if (t.name == info.name) return fit_input(info, std::move(t.tensor), file, rank);
     names.push_back(t.name);
   }
   refuse(fmt::format("{}: holds no array \"{}\", only: {}", file, info.name, join(names, ", ")));

@@ -26,13 +26,17 @@ struct PreparedInputs {
 // inputs that cannot be made up. Errors of files as their readers throw them.
 PreparedInputs prepare_inputs(const std::vector<onnx::ValueInfo>& inputs, const Options& options);
 
+// Whether a value must have the declared number of dimensions: yes where a user gives it; a case may know
+// better than its model, and there the engine decides.
+enum class Rank : uint8_t { Declared, Any };
+
 // Reads a value for `info` from a .npy, .pb or .npz file (by its ending; a .npz must hold the input's name,
 // or one array only). An exact conversion is made where a file cannot name the type: u16 bits or f32 for
 // bf16, f32 for f8 and f4, i8 and u8 for 4- and 2-bit integers.
-io::Value read_input(const onnx::ValueInfo& info, const std::string& file);
+io::Value read_input(const onnx::ValueInfo& info, const std::string& file, Rank rank = Rank::Declared);
 
-// The same for a value that is already read; `file` is for errors. Checks type and rank only, not symbolic
-// sizes.
-io::Value fit_input(const onnx::ValueInfo& info, io::Value value, const std::string& file);
+// The same for a value that is already read; `file` is for errors. Checks kind, type and rank, not sizes.
+io::Value fit_input(const onnx::ValueInfo& info, io::Value value, const std::string& file,
+                    Rank rank = Rank::Declared);
 
 } // namespace tolk::run

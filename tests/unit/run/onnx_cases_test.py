@@ -86,10 +86,10 @@ def main():
 
         make("node/test_abs_hang")
         begin = time.monotonic()
-        code, out, _ = run(cases, "--tolk-run", program, "--jobs", "1", "--timeout", "1", "--filter", "test_abs_*")
-        check(code == 1 and "TIMEOUT  node/test_abs_hang: no result after 1 s" in out, f"a hang is ended:\n{out}")
+        code, out, _ = run(cases, "--tolk-run", program, "--jobs", "1", "--timeout", "8", "--filter", "test_abs_*")
+        check(code == 1 and "TIMEOUT  node/test_abs_hang: no result after 8 s" in out, f"a hang is ended:\n{out}")
         check("1 passed, 2 failed" in out, "the cases after a hang still run")
-        check(time.monotonic() - begin < 30, "a hang costs its limit only")
+        check(time.monotonic() - begin < 60, "a hang costs its limit only")
 
         # An archive, with a table of what others pass and a list of random cases beside it.
         archive = os.path.join(folder, "cases.tar.xz")
