@@ -119,6 +119,19 @@ std::optional<std::vector<int64_t>> OpCall::ints_either(std::string_view attribu
   return std::nullopt;
 }
 
+int64_t OpCall::axis(std::string_view attribute, int64_t missing, int64_t rank) const {
+  int64_t a = node.integer(attribute, missing);
+  if (a < -rank || a >= rank)
+    fail(std::string(attribute) + " is " + std::to_string(a) + ", the input has " + std::to_string(rank) +
+         " axes");
+  return a < 0 ? a + rank : a;
+}
+
+void OpCall::check_table(double entries, const char* what) const {
+  constexpr double kMost = 1 << 28;
+  if (!(entries <= kMost)) fail(std::string(what) + " of this size is not supported");
+}
+
 const std::vector<std::string>& OpCall::strings(size_t i) const {
   if (!value(i).is_string()) fail("input " + std::to_string(i) + " must be a tensor of strings");
   return value(i).host->strings;

@@ -73,6 +73,10 @@ public:
   std::optional<std::vector<int64_t>> ints_either(std::string_view attribute, size_t i) const;
   const std::vector<std::string>& strings(size_t i) const;
   bool wants(size_t output) const { return node.has_output(output); }
+  // An attribute that names an axis, counted from the start; throws ImportError when there is no such axis.
+  int64_t axis(std::string_view attribute, int64_t missing, int64_t rank) const;
+  // Fails when a table of that many entries would be made for `what`: more than any real model asks for.
+  void check_table(double entries, const char* what) const;
   // ImportError that names file, node and `what`.
   [[noreturn]] void fail(const std::string& what) const;
 

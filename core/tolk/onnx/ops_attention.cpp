@@ -1,6 +1,7 @@
 // Attention in its several spellings: ai.onnx Attention and FlexAttention, and those of com.microsoft. All
 // end in `attend`, which works on (batch, heads, length, size) and never repeats keys or values for grouped
 // queries.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -203,6 +204,7 @@ Values ms_attention(OpCall& op) {
   int64_t heads = op.node.require_integer("num_heads"), all = op.in(1).size(1).value("Attention");
   std::vector<int64_t> sizes = op.node.integers("qkv_hidden_sizes");
   if (sizes.empty()) sizes = {all / 3, all / 3, all / 3};
+  if (sizes.size() != 3) op.fail("qkv_hidden_sizes must have three entries");
   Tensor projected = x.matmul(op.in(1));
   if (op.has(2)) projected = projected + op.in(2);
   std::vector<Tensor> parts = projected.split(sizes, 2);
@@ -251,6 +253,7 @@ Values ms_multi_head_attention(OpCall& op) {
 // (valid keys less one, per entry), total length, cos and sin cache, position ids, attention bias.
 Values ms_group_query_attention(OpCall& op) {
   int64_t heads = op.node.require_integer("num_heads"), kv_heads = op.node.require_integer("kv_num_heads");
+  if (heads < 1 || kv_heads < 1) op.fail("num_heads and kv_num_heads must be positive");
   Tensor q = op.in(0), k = op.in_or(1, Tensor()), v = op.in_or(2, Tensor());
   if (!k.defined()) {
     int64_t size = q.size(2).value("GroupQueryAttention") / (heads + 2 * kv_heads);

@@ -1,5 +1,6 @@
 // What goes with attention: rotary embeddings, linear attention, convolutions with a carried state, gated
 // activations, and the fused layers of com.microsoft around them.
+#include <algorithm>
 #include <cmath>
 
 #include "tolk/base/error.h"
@@ -44,7 +45,8 @@ Values rotary(OpCall& op, Rotary how) {
   if (x.rank() == 4) return {rotated(x, how)};
   if (x.rank() != 3) op.fail("the input must have three or four axes, its shape is " + to_string(x.shape()));
   int64_t heads = op.node.integer("num_heads", 0), hidden = x.size(2).value("RotaryEmbedding");
-  if (heads == 0 && how.dim == 0) heads = hidden / (2 * how.cos.size(-1).value("RotaryEmbedding"));
+  if (heads == 0 && how.dim == 0)
+    heads = hidden / std::max<int64_t>(1, 2 * how.cos.size(-1).value("RotaryEmbedding"));
   if (heads < 1 || hidden % heads) op.fail("num_heads must divide the hidden size " + std::to_string(hidden));
   Tensor apart = x.reshape({x.size(0), x.size(1), heads, hidden / heads}).permute({0, 2, 1, 3});
   return {rotated(apart, how).permute({0, 2, 1, 3}).reshape(x.shape())};

@@ -166,6 +166,7 @@ Values roi_align(OpCall& op) {
   std::string mode = op.node.text("mode", "avg");
   bool half = op.opset >= 16 && op.node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   int64_t oh = op.node.integer("output_height", 1), ow = op.node.integer("output_width", 1);
+  if (oh < 1 || ow < 1) op.fail("output_height and output_width must be positive");
   int64_t ratio = op.node.integer("sampling_ratio", 0), height = known(x.size(2)), width = known(x.size(3));
   double scale = op.node.number("spatial_scale", 1);
   SInt regions = rois.size(0);
@@ -193,7 +194,10 @@ Values roi_align(OpCall& op) {
       // As many samples as the region has elements, which depends on the data.
       a.count = cell.ceil();
       a.samples = 1;
-      for (double c : op.importer.floats(a.count)) a.samples = std::max(a.samples, int64_t(c));
+      for (double c : op.importer.floats(a.count)) {
+        if (!(c <= 4096)) op.fail("a region is too large to be sampled at every element");
+        a.samples = std::max(a.samples, int64_t(c));
+      }
     }
     Tensor k = Tensor::arange(a.samples, wide).reshape({1, 1, a.samples}),
            i = Tensor::arange(out, wide).reshape({1, out, 1});
@@ -245,8 +249,8 @@ Values deform_conv(OpCall& op) {
   std::vector<int64_t> stride = op.node.integers("strides", {1, 1}),
                        dilation = op.node.integers("dilations", {1, 1}),
                        pads = op.node.integers("pads", {0, 0, 0, 0});
-  if (channels % offset_group || channels % group || results % group || stride.size() != 2 ||
-      dilation.size() != 2 || pads.size() != 4)
+  if (group < 1 || offset_group < 1 || channels % offset_group || channels % group || results % group ||
+      stride.size() != 2 || dilation.size() != 2 || pads.size() != 4)
     op.fail("groups, strides, dilations or pads do not fit");
   DType wide = sum_dtype(x.dtype());
   SInt batch = x.size(0), rows = batch * SInt(offset_group);
@@ -290,8 +294,14 @@ Values col2im(OpCall& op) {
   if (pads.empty()) pads.assign(2 * dims, 0);
   if (block.size() != dims || stride.size() != dims || dilation.size() != dims || pads.size() != 2 * dims)
     op.fail("image, block, strides, dilations and pads must agree in their number of axes");
+  for (size_t d = 0; d < dims; ++d)
+    if (image[d] < 1 || block[d] < 1 || stride[d] < 1 || dilation[d] < 1 || pads[d] < 0 || pads[d + dims] < 0)
+      op.fail("image, block, strides and dilations must be positive");
   std::vector<int64_t> steps(dims);
   int64_t cells = 1, taps = 1, columns = 1;
+  double entries = 1;
+  for (size_t d = 0; d < dims; ++d) entries *= double(image[d]) * double(block[d]);
+  op.check_table(entries, "an image");
   for (size_t d = 0; d < dims; ++d) {
     steps[d] = (image[d] + pads[d] + pads[d + dims] - dilation[d] * (block[d] - 1) - 1) / stride[d] + 1;
     cells *= image[d], taps *= block[d], columns *= steps[d];

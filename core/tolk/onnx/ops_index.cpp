@@ -36,8 +36,7 @@ Values scatter_nd(OpCall& op) { return {op.in(0).scatter_nd(op.in(1), op.in(2), 
 // past (B, ..., S, ...) with update written at write_indices along `axis`, wrapping when circular.
 Values tensor_scatter(OpCall& op) {
   const Tensor &past = op.in(0), &update = op.in(1);
-  int64_t axis = op.node.integer("axis", -2);
-  if (axis < 0) axis += past.rank();
+  int64_t axis = op.axis("axis", -2, past.rank());
   bool circular = op.node.text("mode", "linear") == "circular";
   SInt s = past.size(axis), u = update.size(axis);
   Tensor start = op.has(2) ? op.in(2).cast(DType::I64) : Tensor::constant(DType::I64, 0, {past.size(0)});
@@ -104,7 +103,7 @@ Values compress(OpCall& op) {
 
 Values reverse_sequence(OpCall& op) {
   const Tensor& x = op.in(0);
-  int64_t batch_axis = op.node.integer("batch_axis", 1), time_axis = op.node.integer("time_axis", 0);
+  int64_t batch_axis = op.axis("batch_axis", 1, x.rank()), time_axis = op.axis("time_axis", 0, x.rank());
   Shape batch(x.shape().size(), SInt(1)), time = batch;
   batch[size_t(batch_axis)] = x.size(batch_axis), time[size_t(time_axis)] = x.size(time_axis);
   Tensor length = op.in(1).cast(DType::I64).reshape(batch),

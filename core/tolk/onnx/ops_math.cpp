@@ -14,8 +14,8 @@ using Values = std::vector<GraphValue>;
 // Opset 6 and older align the second operand at `axis` instead of at the end.
 Tensor legacy_aligned(OpCall& op, const Tensor& a, const Tensor& b) {
   if (op.opset >= 7 || !op.node.integer("broadcast", 0)) return b;
-  int64_t axis = op.node.integer("axis", a.rank() - b.rank());
-  if (axis < 0) axis += a.rank();
+  if (b.rank() == 0) return b;
+  int64_t axis = op.axis("axis", a.rank() - b.rank(), a.rank());
   Shape shape = b.shape();
   for (int64_t i = axis + b.rank(); i < a.rank(); ++i) shape.emplace_back(1);
   return b.reshape(shape);

@@ -73,6 +73,8 @@ Values label_encoder(OpCall& op) {
   io::HostTensor keys = listed(op, "keys"), values = listed(op, "values"),
                  missing = missing_value(op, values);
   if (keys.count() != values.count()) op.fail("keys and values have different lengths");
+  if (missing.count() != 1 || missing.is_string() != values.is_string())
+    op.fail("the default does not fit the values");
   const GraphValue& x = op.value(0);
   if (x.is_string() != keys.is_string()) op.fail("the keys' type does not fit the input's");
   const std::string& device = op.importer.device();

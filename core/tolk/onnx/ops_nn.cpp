@@ -138,6 +138,12 @@ Tensor::Pool pool_of(OpCall& op, const Tensor& x) {
   how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
   how.padding = pads_of(op, x, spans(how.kernel, how.dilation), how.stride);
   how.ceil_mode = op.node.integer("ceil_mode", 0) != 0;
+  for (size_t i = 0; i < dims; ++i) {
+    int64_t room = x.size(int64_t(2 + i)).value("pooling") + how.padding[i].first + how.padding[i].second;
+    if ((how.kernel[i] - 1) * double(how.dilation[i]) + 1 > double(room))
+      op.fail("a kernel of " + std::to_string(how.kernel[i]) + " does not fit the " + std::to_string(room) +
+              " elements of axis " + std::to_string(2 + i) + " with its padding");
+  }
   return how;
 }
 

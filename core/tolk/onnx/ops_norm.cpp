@@ -1,4 +1,5 @@
 // Normalisation.
+#include <algorithm>
 #include <cmath>
 
 #include "tolk/base/error.h"
@@ -17,7 +18,6 @@ Tensor per_channel(const Tensor& v, const Tensor& x) {
 }
 
 Axes from_axis(const Tensor& x, int64_t axis) {
-  if (axis < 0) axis += x.rank();
   Axes axes;
   for (int64_t i = axis; i < x.rank(); ++i) axes.push_back(i);
   return axes;
@@ -73,7 +73,7 @@ Values group_norm(OpCall& op) {
 
 Values layer_norm(OpCall& op) {
   const Tensor& x = op.in(0);
-  Axes axes = from_axis(x, op.node.integer("axis", -1));
+  Axes axes = from_axis(x, op.axis("axis", -1, x.rank()));
   double epsilon = op.node.number("epsilon", 1e-5f);
   DType wide = sum_dtype(x.dtype());
   Tensor t = x.cast(wide), mean = t.mean(axes, true), centred = t - mean;
@@ -89,7 +89,7 @@ Tensor rms(const Tensor& x, const Axes& axes, double epsilon) {
 }
 Values rms_norm(OpCall& op) {
   const Tensor& x = op.in(0);
-  Tensor y = rms(x, from_axis(x, op.node.integer("axis", -1)), op.node.number("epsilon", 1e-5f));
+  Tensor y = rms(x, from_axis(x, op.axis("axis", -1, x.rank())), op.node.number("epsilon", 1e-5f));
   return {(y.cast(x.dtype()) * op.in(1)).cast(op.in(1).dtype())};
 }
 
@@ -127,9 +127,13 @@ Values lrn(OpCall& op) {
   int64_t size = op.node.require_integer("size");
   double alpha = op.node.number("alpha", 1e-4f), beta = op.node.number("beta", 0.75f),
          bias = op.node.number("bias", 1);
+  if (size < 1) op.fail("size must be positive, not " + std::to_string(size));
   std::vector<std::pair<int64_t, int64_t>> around(size_t(x.rank()), {0, 0});
-  around[1] = {(size - 1) / 2, size - 1 - (size - 1) / 2};
-  Tensor squares = (x * x).pad(around).window(1, x.size(1), size, 1, 1).sum({2});
+  // Beyond all channels a window holds nothing more.
+  int64_t channels = x.size(1).value("LRN"), before = std::min((size - 1) / 2, channels),
+          after = std::min(size - 1 - (size - 1) / 2, channels);
+  around[1] = {before, after};
+  Tensor squares = (x * x).pad(around).window(1, x.size(1), before + after + 1, 1, 1).sum({2});
   return {x / (squares * (alpha / double(size)) + bias).pow(like(x, beta))};
 }
 

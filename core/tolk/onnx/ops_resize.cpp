@@ -72,6 +72,7 @@ AxisTable table_of(OpCall& op, const Method& m, int64_t axis, int64_t in, int64_
   int64_t half = m.mode == "nearest" ? 0 : m.mode == "cubic" ? 2 : 1;
   if (half && m.antialias) half = int64_t(std::ceil(double(half) / squeeze));
   t.taps = half ? 2 * half : 1;
+  op.check_table(double(out) * double(t.taps), "a result");
   for (int64_t i = 0; i < out; ++i) {
     double x = source_of(op, m, t, scale, roi_begin, roi_end, i);
     if (crop) t.outside.push_back(x < 0 || x > double(in - 1));
@@ -132,6 +133,7 @@ Values resize_by(OpCall& op, const Method& m, const std::vector<int64_t>& axes,
   for (size_t k = 0; k < axes.size(); ++k) {
     int64_t axis = axes[k] < 0 ? axes[k] + x.rank() : axes[k], in = x.size(axis).value("Resize");
     if (!(scales[k] > 0) || sizes[k] < 0) op.fail("scales must be positive");
+    if (in == 0 || sizes[k] == 0) op.fail("an axis of size 0 cannot be resized");
     double begin = roi.empty() ? 0 : roi[k], end = roi.empty() ? 1 : roi[k + axes.size()];
     bool same =
         sizes[k] == in && scales[k] == 1 && (m.transform != "tf_crop_and_resize" || (begin == 0 && end == 1));

@@ -46,6 +46,8 @@ Values non_max_suppression(OpCall& op) {
   int64_t batch = scores.size(0).value("NonMaxSuppression"),
           classes = scores.size(1).value("NonMaxSuppression"),
           count = scores.size(2).value("NonMaxSuppression");
+  if (!(boxes.size(0) == batch) || !(boxes.size(1) == count))
+    op.fail("boxes " + to_string(boxes.shape()) + " do not fit scores " + to_string(scores.shape()));
   int64_t most = op.has(2) ? op.int_at(2) : 0;
   double limit = op.has(3) ? op.float_at(3) : 0;
   bool centred = op.node.integer("center_point_box", 0) != 0;

@@ -166,6 +166,8 @@ Values split(OpCall& op) {
   } else {
     auto parts = int64_t(op.node.outputs.size());
     parts = op.node.integer("num_outputs", parts);
+    if (parts < 1 || parts > int64_t(op.node.outputs.size()))
+      op.fail("num_outputs must be the number of outputs, not " + std::to_string(parts));
     int64_t n = x.size(axis).value("Split"), step = (n + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i) sizes.push_back(std::max<int64_t>(0, std::min(step, n - i * step)));
   }
@@ -194,15 +196,20 @@ Values slice(OpCall& op) {
 Values tile(OpCall& op) {
   if (op.opset < 6) {
     std::vector<int64_t> times(size_t(op.in(0).rank()), 1);
-    times[size_t(op.int_at(2))] = op.int_at(1);
+    int64_t axis = op.int_at(2);
+    if (axis < 0 || axis >= op.in(0).rank()) op.fail("axis " + std::to_string(axis) + " is out of range");
+    times[size_t(axis)] = op.int_at(1);
     return {op.in(0).repeat(times)};
   }
   return {op.in(0).repeat(op.ints(1))};
 }
 
 // One axis padded by repeating what is there: by mirror or edge or from the other end.
-Tensor pad_by_index(const Tensor& x, int64_t axis, int64_t before, int64_t after, const std::string& mode) {
+Tensor pad_by_index(OpCall& op, const Tensor& x, int64_t axis, int64_t before, int64_t after,
+                    const std::string& mode) {
   int64_t n = x.size(axis).value("Pad");
+  op.check_table(double(n) + double(before) + double(after), "padding");
+  if (n == 0) op.fail("an axis of size 0 has nothing to repeat");
   std::vector<int64_t> pick;
   for (int64_t i = -before; i < n + after; ++i) {
     int64_t j = i;
@@ -250,7 +257,7 @@ Values pad(OpCall& op) {
   for (int64_t a = 0; a < x.rank(); ++a) {
     auto [before, after] = all[size_t(a)];
     if (before > 0 || after > 0)
-      x = pad_by_index(x, a, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode);
+      x = pad_by_index(op, x, a, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode);
     std::vector<std::pair<int64_t, int64_t>> cut(size_t(x.rank()), {0, 0});
     cut[size_t(a)] = {std::min<int64_t>(before, 0), std::min<int64_t>(after, 0)};
     x = x.pad(cut);
@@ -299,6 +306,7 @@ Values range(OpCall& op) {
   DType dtype = op.in(0).dtype();
   if (is_float(dtype)) {
     double start = op.float_at(0), limit = op.float_at(1), step = op.float_at(2);
+    if (!(std::abs((limit - start) / step) < 1e15)) op.fail("start, limit and delta make no range");
     auto n = std::max<int64_t>(0, int64_t(std::ceil((limit - start) / step)));
     DType wide = dtype == DType::F64 ? DType::F64 : DType::F32;
     return {

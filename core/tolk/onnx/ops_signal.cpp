@@ -25,6 +25,7 @@ Tensor transformed(OpCall& op, const Tensor& x, const Transform& t) {
   if (parts != 1 && parts != 2)
     op.fail("the last axis must have one (real) or two (complex) elements, it has " + std::to_string(parts));
   if (n < 1) op.fail("the transform's length must be positive");
+  op.check_table(double(n) * double(n), "a transform");
   bool halved = t.inverse && t.onesided; // the other half of the spectrum is its mirror
   int64_t in = std::min(given, halved ? n / 2 + 1 : n), out = t.onesided && !t.inverse ? n / 2 + 1 : n;
   // Angles are reduced before they become floats.
@@ -90,6 +91,7 @@ DType output_type(OpCall& op) { return dtype_from_code(op, op.node.integer("outp
 Values window(OpCall& op, double a, double b, double c) {
   int64_t size = op.int_at(0);
   if (size < 0) op.fail("the size must not be negative");
+  op.check_table(double(size), "a window");
   double n = double(op.node.integer("periodic", 1) ? size : size - 1);
   std::vector<double> values;
   for (int64_t i = 0; i < size; ++i) {
@@ -108,6 +110,7 @@ Values mel_weight_matrix(OpCall& op) {
   int64_t bands = op.int_at(0), length = op.int_at(1), rate = op.int_at(2), bins = length / 2 + 1;
   double low = op.float_at(3), high = op.float_at(4);
   if (bands < 1 || length < 1 || rate < 1) op.fail("bins, length and rate must be positive");
+  op.check_table(double(bands + 2) * double(bins), "a matrix");
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   auto hertz = [](double m) { return 700 * (std::pow(10, m / 2595) - 1); };
   double step = (mel(high) - mel(low)) / double(bands + 2);

@@ -245,7 +245,7 @@ std::vector<float> ngram_counts(OpCall& op, const std::vector<T>& row, const std
     first += (end - begin) / size_t(length);
     if (first > indexes.size()) op.fail("ngram_indexes is shorter than the pool");
     if (length < least || length > most) continue;
-    for (int64_t step = 1; step <= (length == 1 ? 1 : skips + 1); ++step)
+    for (int64_t step = 1; step <= (length == 1 ? 1 : std::min(skips, int64_t(row.size())) + 1); ++step)
       for (int64_t at = 0; at + (length - 1) * step < int64_t(row.size()); ++at) {
         std::vector<T> gram;
         for (int64_t k = 0; k < length; ++k) gram.push_back(row[size_t(at + k * step)]);
