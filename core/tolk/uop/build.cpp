@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "tolk/base/error.h"
+#include "tolk/dtype/narrow_float.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/uop/eval.h"
 
@@ -54,7 +55,14 @@ UOp one_of(DType dtype, int lanes) { return constant(dtype, int64_t(1), lanes); 
 UOp reduce_identity(Op op, DType dtype, int lanes) {
   if (op == Op::ADD) return zero_of(dtype, lanes);
   if (op == Op::MUL) return one_of(dtype, lanes);
-  if (is_float(dtype)) return constant(dtype, -std::numeric_limits<double>::infinity(), lanes);
+  if (is_float(dtype)) {
+    double least = round_to(dtype, -std::numeric_limits<double>::infinity());
+    if (std::isnan(least)) { // the format has no infinity
+      const FloatFormat& format = float_format(dtype);
+      least = format.has_sign ? -decode_float(format, format.max_code) : decode_float(format, 0);
+    }
+    return constant(dtype, least, lanes);
+  }
   return constant(dtype, dtype == DType::Index ? int64_t(int_min(dtype)) : int64_t(int_min(dtype)), lanes);
 }
 

@@ -21,7 +21,7 @@ inline UOp bool_const(bool value) { return constant(DType::BOOL, int64_t(value))
 // The constant zero, or one, of any dtype.
 TOLK_API UOp zero_of(DType dtype, int lanes = 1);
 TOLK_API UOp one_of(DType dtype, int lanes = 1);
-// What a reduction starts from: 0, 1, or the dtype's least value (-inf for floats).
+// What a reduction starts from: 0, 1, or the dtype's least value (-inf where the float format has it).
 TOLK_API UOp reduce_identity(Op op, DType dtype, int lanes = 1);
 
 // A symbolic integer of index type in [min, max], always a multiple of `multiple`.

@@ -7,6 +7,7 @@
 #include <tolk/plugin/target.h>
 
 #include "interp.h"
+#include "tolk/base/config.h"
 #include "tolk/codegen/loops.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/uop/arena.h"
@@ -112,6 +113,11 @@ void compare(const UOp& ast, const Kernel& kernel, std::vector<Data> start, doub
 }
 
 } // namespace
+
+int rounds(int usual) {
+  std::string text = environment("TOLK_TEST_ROUNDS");
+  return text.empty() ? usual : std::stoi(text);
+}
 
 std::vector<Data> make_buffers(const UOp& ast, uint64_t seed, Fill fill) {
   std::mt19937_64 random(seed);

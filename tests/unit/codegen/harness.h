@@ -36,6 +36,9 @@ void check_plain(const tolk::UOp& ast, const tolk::codegen::Target& target, doub
 void check_heuristic(const tolk::UOp& ast, const tolk::codegen::Target& target, double tolerance = 0,
                      Fill fill = Fill::Small, const std::vector<int64_t>& variables = {});
 
+// `usual`, or what TOLK_TEST_ROUNDS says: how often a random test repeats.
+int rounds(int usual);
+
 // A random list of opts that fit the AST.
 std::vector<tolk::codegen::Opt> random_opts(const tolk::UOp& ast, std::mt19937_64& random);
 

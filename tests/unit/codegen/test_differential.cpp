@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(kernels_with_chosen_opts_compute_their_ast) {
 BOOST_AUTO_TEST_CASE(kernels_with_random_opts_compute_their_ast) {
   std::mt19937_64 random(7);
   for (const Sample& s : all_samples())
-    for (int trial = 0; trial < 25; ++trial) BOOST_TEST_CONTEXT(s.name) {
+    for (int trial = 0; trial < rounds(20); ++trial) BOOST_TEST_CONTEXT(s.name) {
         check(s.ast, avx2_target(), random_opts(s.ast, random), s.tolerance, fill_of(s), s.variables);
       }
 }

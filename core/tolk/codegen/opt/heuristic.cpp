@@ -11,7 +11,7 @@ namespace tolk::codegen {
 namespace {
 
 // Cycles of a launch from which a second thread pays, and of one tile at least.
-constexpr double kThreadCycles = 40000, kTileCycles = 6000;
+constexpr double kThreadCycles = 24000, kTileCycles = 4000;
 constexpr int64_t kTilesPerThread = 6;
 // Iterations of a whole kernel below which nothing is worth doing.
 constexpr double kTiny = 24;
