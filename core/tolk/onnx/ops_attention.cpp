@@ -220,7 +220,9 @@ Values ms_attention(OpCall& op) {
   if (op.has(3)) how.allowed = padding_mask(op, op.in(3), x.size(0), k.size(2));
   if (op.node.integer("unidirectional", 0)) how.allowed = both(how.allowed, causal(q.size(2), k.size(2)));
   how.rows_may_be_empty = how.allowed.defined();
-  return {heads_joined(attend(op, q, k, v, how).result), Tensor::stack({k, v}, 0)};
+  Values out{heads_joined(attend(op, q, k, v, how).result)};
+  if (op.wants(1)) out.emplace_back(Tensor::stack({k, v}, 0));
+  return out;
 }
 
 // Inputs: query (B, L, hidden), key and value (B, S, hidden) or already (B, H, S, D), bias, key padding mask,

@@ -78,7 +78,9 @@ std::vector<Tap> taps_along(const Sampling& how, Tensor x, int64_t n) {
   double low = how.corners ? 0 : -0.5, high = double(n - 1) + (how.corners ? 0 : 0.5);
   if (how.mode == "nearest") x = x.round();
   Tensor out = (x < low) | (x > high);
-  if (how.padding == "border") x = out.where(x.clip(like(x, 0), like(x, double(n - 1))), x);
+  // The cubic curve runs on past the border, over repeated pixels.
+  if (how.padding == "border" && how.mode != "cubic")
+    x = out.where(x.clip(like(x, 0), like(x, double(n - 1))), x);
   if (how.padding == "reflection") x = out.where(reflected(x, low, high), x);
   auto tap = [&](const Tensor& position, const Tensor& weight) {
     Tensor i = position.cast(DType::I64);

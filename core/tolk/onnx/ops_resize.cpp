@@ -33,22 +33,23 @@ double cubic(double x, double a) {
   return 0;
 }
 
-// The source coordinate of result element i.
-double source_of(OpCall& op, const Method& m, const AxisTable& t, double scale, double roi_begin,
-                 double roi_end, int64_t i) {
-  auto x = double(i), in = double(t.in), out = double(t.out);
+// The source coordinate of result element i. In f32 as everybody computes it: which neighbour is nearest
+// hangs on its rounding.
+float source_of(OpCall& op, const Method& m, const AxisTable& t, float scale, float roi_begin, float roi_end,
+                int64_t i) {
+  auto x = float(i), in = float(t.in), out = float(t.out);
   if (m.transform == "asymmetric") return x / scale;
-  if (m.transform == "half_pixel") return (x + 0.5) / scale - 0.5;
-  if (m.transform == "pytorch_half_pixel") return t.out > 1 ? (x + 0.5) / scale - 0.5 : 0;
+  if (m.transform == "half_pixel") return (x + 0.5f) / scale - 0.5f;
+  if (m.transform == "pytorch_half_pixel") return t.out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
   if (m.transform == "align_corners") return t.out > 1 ? x * (in - 1) / (out - 1) : 0;
   if (m.transform == "half_pixel_symmetric") {
-    double adjustment = out / (scale * in);
-    return in / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5;
+    float adjustment = out / (scale * in);
+    return in / 2 * (1 - adjustment) + (x + 0.5f) / scale - 0.5f;
   }
-  if (m.transform == "tf_half_pixel_for_nn") return (x + 0.5) / scale;
+  if (m.transform == "tf_half_pixel_for_nn") return (x + 0.5f) / scale;
   if (m.transform == "tf_crop_and_resize")
     return t.out > 1 ? roi_begin * (in - 1) + x * (roi_end - roi_begin) * (in - 1) / (out - 1)
-                     : 0.5 * (roi_begin + roi_end) * (in - 1);
+                     : 0.5f * (roi_begin + roi_end) * (in - 1);
   op.fail("coordinate_transformation_mode \"" + m.transform + "\" is not known");
 }
 
@@ -74,7 +75,8 @@ AxisTable table_of(OpCall& op, const Method& m, int64_t axis, int64_t in, int64_
   t.taps = half ? 2 * half : 1;
   op.check_table(double(out) * double(t.taps), "a result");
   for (int64_t i = 0; i < out; ++i) {
-    double x = source_of(op, m, t, scale, roi_begin, roi_end, i);
+    double x = source_of(op, m, t, float(scale), float(roi_begin), float(roi_end), i);
+    if (!(std::abs(x) < 1e9)) op.fail("scales or roi lead outside of the input");
     if (crop) t.outside.push_back(x < 0 || x > double(in - 1));
     if (!half) {
       t.positions.push_back(std::clamp<int64_t>(nearest_of(op, m, x, scale), 0, in - 1));
