@@ -61,8 +61,7 @@ bool read_sections(const Reader& in, std::vector<Elf64_Shdr>& sections, std::str
   for (uint64_t i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr& s = sections[i];
     bool ok = in.inside(header.e_shoff, i * sizeof s) && in.read(header.e_shoff + i * sizeof s, s);
-    if (ok && i > 0 && s.sh_type != SHT_NOBITS)
-      ok = in.inside(s.sh_offset, s.sh_size);
+    if (ok && i > 0 && s.sh_type != SHT_NOBITS) ok = in.inside(s.sh_offset, s.sh_size);
     if (!ok) {
       error = "a section lies outside the object";
       return false;
