@@ -142,8 +142,10 @@ Values resize_by(OpCall& op, const Method& m, const std::vector<int64_t>& axes,
     if (!same) tables.push_back(table_of(op, m, axis, in, sizes[k], scales[k], begin, end));
   }
   // What shrinks goes first: fewer elements for the rest.
-  std::stable_sort(tables.begin(), tables.end(),
-                   [](const AxisTable& a, const AxisTable& b) { return a.out * b.in < b.out * a.in; });
+  std::sort(tables.begin(), tables.end(), [](const AxisTable& a, const AxisTable& b) {
+    int64_t x = a.out * b.in, y = b.out * a.in;
+    return x != y ? x < y : a.axis < b.axis;
+  });
   bool sums = m.mode != "nearest";
   Tensor y = sums ? x.cast(sum_dtype(least_float(x.dtype()))) : x;
   for (const AxisTable& t : tables) y = resampled(y, t, op.importer.device());

@@ -1,6 +1,7 @@
 // Selections whose size depends on the data, made on the host while importing: NonMaxSuppression and Unique.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tolk/base/error.h"
@@ -50,6 +51,7 @@ Values non_max_suppression(OpCall& op) {
     op.fail("boxes " + to_string(boxes.shape()) + " do not fit scores " + to_string(scores.shape()));
   int64_t most = op.has(2) ? op.int_at(2) : 0;
   double limit = op.has(3) ? op.float_at(3) : 0;
+  double least = op.has(4) ? op.float_at(4) : -std::numeric_limits<double>::infinity();
   bool centred = op.node.integer("center_point_box", 0) != 0;
   std::vector<int64_t> chosen;
   if (most > 0 && count > 0) {
@@ -62,9 +64,9 @@ Values non_max_suppression(OpCall& op) {
         const double* score = &value[size_t((n * classes + c) * count)];
         std::vector<int64_t> order;
         for (int64_t i = 0; i < count; ++i)
-          if (!op.has(4) || score[i] > op.float_at(4)) order.push_back(i);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+          if (score[i] > least) order.push_back(i); // never a NaN
+        std::sort(order.begin(), order.end(),
+                  [&](int64_t a, int64_t b) { return score[a] != score[b] ? score[a] > score[b] : a < b; });
         std::vector<int64_t> kept;
         for (int64_t i : order) {
           if (int64_t(kept.size()) >= most) break;
@@ -104,7 +106,10 @@ struct Groups {
 template <typename T> Groups distinct(const Rows<T>& rows, size_t n, bool sorted) {
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows.compare(a, b) < 0; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    int c = rows.compare(a, b);
+    return c ? c < 0 : a < b;
+  });
   Groups g;
   g.inverse.resize(n);
   for (size_t i = 0; i < n; ++i) {
