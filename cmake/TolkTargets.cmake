@@ -5,6 +5,8 @@ target_compile_options(tolk_flags INTERFACE -Wall -Wextra
   $<$<BOOL:${TOLK_WERROR}>:-Werror>)
 # GCC 12 reports these for its own inlined vectors, without cause; Clang's checks of the same kinds stay on.
 target_compile_options(tolk_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-free-nonheap-object;-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-restrict>)
+# Clang over libstdc++ 12 reports what the library's own stable_sort calls.
+target_compile_options(tolk_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(TOLK_SANITIZE)
   target_compile_options(tolk_flags INTERFACE -fsanitize=${TOLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tolk_flags INTERFACE -fsanitize=${TOLK_SANITIZE})
