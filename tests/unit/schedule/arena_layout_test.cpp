@@ -1,0 +1,94 @@
+#include "tolk/schedule/arena_layout.h"
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "tolk/base/error.h"
+
+using tolk::schedule::Block;
+using tolk::schedule::check_layout;
+using tolk::schedule::lay_out;
+using tolk::schedule::Layout;
+
+namespace {
+
+int64_t most_alive(const std::vector<Block>& blocks) {
+  int64_t most = 0;
+  for (const Block& at : blocks) {
+    int64_t sum = 0;
+    for (const Block& b : blocks)
+      if (b.first <= at.first && at.first <= b.last) sum += (b.bytes + 255) / 256 * 256;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_chain_of_equal_blocks_needs_two_places) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back({i, i + 1, 1000});
+  Layout layout = lay_out(blocks);
+  BOOST_TEST(layout.bytes == 2048);
+  check_layout(blocks, layout);
+}
+
+BOOST_AUTO_TEST_CASE(three_blocks_alive_at_once_need_three_places) {
+  Layout layout = lay_out(std::vector<Block>{{0, 2, 256}, {1, 3, 256}, {2, 4, 256}});
+  BOOST_TEST(layout.bytes == 768);
+}
+
+BOOST_AUTO_TEST_CASE(sizes_from_one_byte_to_two_to_the_forty) {
+  std::vector<Block> blocks{
+      {0, 1, 1}, {1, 2, int64_t(1) << 40}, {2, 3, 32}, {0, 3, 6}, {3, 4, int64_t(1) << 45}};
+  Layout layout = lay_out(blocks);
+  check_layout(blocks, layout);
+  for (int64_t offset : layout.offsets) BOOST_TEST(offset % 256 == 0);
+  BOOST_TEST(lay_out({}).bytes == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sums_beyond_63_bits_are_refused) {
+  std::vector<Block> blocks(3, Block{0, 1, int64_t(1) << 62});
+  BOOST_CHECK_EXCEPTION(lay_out(blocks), tolk::InvalidArgument, [](const tolk::InvalidArgument& e) {
+    return std::string(e.what()).find("too large") != std::string::npos;
+  });
+  blocks.assign(1, Block{0, 1, INT64_MAX});
+  BOOST_CHECK_THROW(lay_out(blocks), tolk::InvalidArgument);
+}
+
+BOOST_AUTO_TEST_CASE(random_lifetimes_never_overlap_and_little_is_wasted) {
+  std::mt19937 random(1);
+  double wasted = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Block> blocks;
+    int n = 1 + int(random() % 60), span = 1 + int(random() % 30);
+    for (int i = 0; i < n; ++i) {
+      int first = int(random() % 50);
+      blocks.push_back({first, first + int(random() % uint32_t(span)), int64_t(random() % 5000) + 1});
+    }
+    Layout layout = lay_out(blocks);
+    BOOST_REQUIRE_NO_THROW(check_layout(blocks, layout));
+    BOOST_REQUIRE(lay_out(blocks).offsets == layout.offsets);
+    int64_t least = most_alive(blocks);
+    BOOST_REQUIRE_GE(layout.bytes, least);
+    wasted += double(layout.bytes - least) / double(least);
+  }
+  BOOST_TEST(wasted / 300 < 0.06);
+}
+
+BOOST_AUTO_TEST_CASE(the_check_finds_every_kind_of_fault) {
+  std::vector<Block> blocks{{0, 2, 300}, {1, 3, 300}, {3, 4, 300}};
+  Layout good = lay_out(blocks);
+  BOOST_CHECK_NO_THROW(check_layout(blocks, good));
+  auto broken = [&](auto change) {
+    Layout bad = good;
+    change(bad);
+    BOOST_CHECK_THROW(check_layout(blocks, bad), tolk::InternalError);
+  };
+  broken([](Layout& l) { l.offsets[1] = l.offsets[0]; });
+  broken([](Layout& l) { l.offsets[1] = l.offsets[0] + 256; });
+  broken([](Layout& l) { l.offsets[0] += 8; });
+  broken([](Layout& l) { l.bytes -= 512; });
+  broken([](Layout& l) { l.offsets[0] = -256; });
+  broken([](Layout& l) { l.offsets.pop_back(); });
+}
