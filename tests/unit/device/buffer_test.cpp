@@ -28,6 +28,10 @@ std::vector<std::byte> contents(Buffer& buffer) {
   return bytes;
 }
 
+bool same(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
 BufferRef filled(Device& device, const std::vector<std::byte>& bytes) {
   BufferRef b = make_buffer(device, DType::U8, bytes.size());
   b->allocate();
@@ -49,7 +53,7 @@ const char* const kDevices[] = {"HOST", "NULL", "BASIC", "BASIC:1", "STREAMS", "
 
 BOOST_DATA_TEST_CASE(bytes_come_back_as_they_went_in, boost::unit_test::data::make(kDevices), name) {
   Device& d = open_test_device(name);
-  for (size_t n : {size_t{1}, size_t{13}, size_t{5'000'000}}) {
+  for (size_t n : {size_t{1}, size_t{13}, size_t{300'000}}) {
     auto bytes = counting(n);
     BufferRef b = make_buffer(d, DType::U8, n);
     BOOST_TEST(!b->is_allocated());
@@ -58,23 +62,24 @@ BOOST_DATA_TEST_CASE(bytes_come_back_as_they_went_in, boost::unit_test::data::ma
     b->allocate(); // no second storage
     BOOST_TEST(b->is_allocated());
     b->copy_in(bytes);
-    BOOST_TEST((contents(*b) == bytes));
+    BOOST_TEST(same(contents(*b), bytes));
   }
 }
 
 BOOST_DATA_TEST_CASE(copies_between_any_two_devices_keep_the_bytes,
                      boost::unit_test::data::make(kDevices) * boost::unit_test::data::make(kDevices), from,
                      to) {
-  auto bytes = counting(9'000'001, 3); // several bounces
+  static const auto made = counting(4'300'001, 3); // more than one bounce
+  auto bytes = made;
   BufferRef src = filled(open_test_device(from), bytes);
   BufferRef dst = make_buffer(open_test_device(to), DType::U8, bytes.size());
   copy_buffer(*dst, *src);
-  BOOST_TEST((contents(*dst) == bytes));
+  BOOST_TEST(same(contents(*dst), bytes));
   BufferRef part = view_buffer(src, DType::U8, 1000, 17);
-  BufferRef into = view_buffer(dst, DType::U8, 1000, 5'000'000);
+  BufferRef into = view_buffer(dst, DType::U8, 1000, 4'200'000);
   copy_buffer(*into, *part);
-  std::copy_n(bytes.begin() + 17, 1000, bytes.begin() + 5'000'000);
-  BOOST_TEST((contents(*dst) == bytes));
+  std::copy_n(bytes.begin() + 17, 1000, bytes.begin() + 4'200'000);
+  BOOST_TEST(same(contents(*dst), bytes));
 }
 
 BOOST_DATA_TEST_CASE(overlapping_copies_within_a_buffer_act_as_if_through_a_third,
@@ -84,12 +89,12 @@ BOOST_DATA_TEST_CASE(overlapping_copies_within_a_buffer_act_as_if_through_a_thir
   copy_buffer(*view_buffer(b, DType::U8, 60, 20), *view_buffer(b, DType::U8, 60, 0));
   auto expected = bytes;
   std::copy_n(bytes.begin(), 60, expected.begin() + 20);
-  BOOST_TEST((contents(*b) == expected));
+  BOOST_TEST(same(contents(*b), expected));
 }
 
 BOOST_DATA_TEST_CASE(fills_repeat_the_low_bytes_of_the_pattern, boost::unit_test::data::make(kDevices),
                      name) {
-  BufferRef b = make_buffer(open_test_device(name), DType::U8, 5'000'000);
+  BufferRef b = make_buffer(open_test_device(name), DType::U8, 4'300'000);
   fill_buffer(*b, 0x1122334455667788, 4);
   auto bytes = contents(*b);
   bool right = true;
@@ -111,7 +116,7 @@ BOOST_DATA_TEST_CASE(zeroed_buffers_are_zero_even_when_storage_is_reused,
     options.zeroed = true;
     BufferRef z = make_buffer(d, DType::U8, 512, options);
     z->allocate();
-    BOOST_TEST((contents(*z) == std::vector<std::byte>(512)));
+    BOOST_TEST(same(contents(*z), std::vector<std::byte>(512)));
     z->copy_in(counting(512));
   }
 }
@@ -142,7 +147,7 @@ BOOST_AUTO_TEST_CASE(views_of_views_flatten_and_share_storage) {
   BOOST_TEST(r.size == 16u);
   base->copy_in(counting(256));
   std::vector<std::byte> expected = counting(256);
-  BOOST_TEST((contents(*inner) == std::vector<std::byte>(expected.begin() + 72, expected.begin() + 88)));
+  BOOST_TEST(same(contents(*inner), std::vector<std::byte>(expected.begin() + 72, expected.begin() + 88)));
   uint64_t generation = base->generation();
   base->release();
   BOOST_TEST(!inner->is_allocated());
