@@ -140,7 +140,8 @@ Tensor::Pool pool_of(OpCall& op, const Tensor& x) {
   how.ceil_mode = op.node.integer("ceil_mode", 0) != 0;
   for (size_t i = 0; i < dims; ++i) {
     int64_t room = x.size(int64_t(2 + i)).value("pooling") + how.padding[i].first + how.padding[i].second;
-    if ((how.kernel[i] - 1) * double(how.dilation[i]) + 1 > double(room))
+    // A window may hang over the end by less than a stride; see Tensor::pool_windows.
+    if ((how.kernel[i] - 1) * double(how.dilation[i]) + 1 >= double(room) + double(how.stride[i]))
       op.fail("a kernel of " + std::to_string(how.kernel[i]) + " does not fit the " + std::to_string(room) +
               " elements of axis " + std::to_string(2 + i) + " with its padding");
   }

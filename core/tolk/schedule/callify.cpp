@@ -69,23 +69,26 @@ Callified callify(std::span<const UOp> roots) {
     out.arguments.push_back(storage);
     return param_node(int64_t(out.arguments.size()) - 1, storage.dtype(), elements_of(storage), device);
   };
-  // A BUFFER becomes an argument at its first use: below a SLICE that is an argument itself it has none.
-  auto body_of = [&](const UOp& u) {
-    UOp& known = done[u.node()];
-    if (!known) known = argument(u, device_text(u));
-    return known;
+  // A BUFFER below a SLICE that is an argument itself is none.
+  std::unordered_set<const UOpNode*> wanted;
+  auto is_argument = [&](const UOp& u) {
+    return u.is(Op::SLICE) && u.src(0).is(Op::BUFFER) && !written.contains(u.src(0).node());
   };
+  for (const UOp& u : order)
+    if (!is_argument(u))
+      for (const UOp& s : u.src()) wanted.insert(realized_form(s).node());
+  for (const UOp& root : roots) wanted.insert(realized_form(root).node());
   std::vector<UOp> src;
   for (const UOp& u : order) {
-    if (u.is(Op::BUFFER)) continue;
-    switch (u.op()) {
-    case Op::SLICE:
-      if (u.src(0).is(Op::BUFFER) && !written.contains(u.src(0).node())) {
-        done[u.node()] = argument(u, device_text(u.src(0)));
-        continue;
-      }
-      break;
-    case Op::BIND: {
+    if (u.is(Op::BUFFER)) {
+      if (wanted.contains(u.node())) done[u.node()] = argument(u, device_text(u));
+      continue;
+    }
+    if (is_argument(u)) {
+      done[u.node()] = argument(u, device_text(u.src(0)));
+      continue;
+    }
+    if (u.is(Op::BIND)) {
       const std::string& name = var_name(u.src(0));
       int64_t value = u.src(1).const_int();
       auto [it, fresh] = out.vars.emplace(name, value);
@@ -96,15 +99,12 @@ Callified callify(std::span<const UOp> roots) {
       done[u.node()] = done.at(u.src(0).node());
       continue;
     }
-    default:
-      break;
-    }
     src.clear();
-    for (const UOp& s : u.src()) src.push_back(body_of(realized_form(s)));
+    for (const UOp& s : u.src()) src.push_back(done.at(realized_form(s).node()));
     done[u.node()] = make(u.op(), u.dtype(), src, u.arg(), u.lanes());
   }
   src.clear();
-  for (const UOp& root : roots) src.push_back(body_of(realized_form(root)));
+  for (const UOp& root : roots) src.push_back(done.at(realized_form(root).node()));
   out.body = sink(src);
   return out;
 }

@@ -59,7 +59,7 @@ public:
 
   Graph run() {
     for (const UOp& root : early_.roots)
-      if (!viewed_storage(root)) stored_.insert(base_of(root));
+      if (!viewed_storage(root) && max_numel(shape_of(root)) > 0) stored_.insert(base_of(root));
     for (const UOp& root : early_.roots) walk(root);
     for (const UOp& root : early_.roots) add_root(root);
     list_users();
@@ -147,7 +147,10 @@ private:
 
   void add_root(const UOp& root) {
     Root out;
-    if (viewed_storage(root)) {
+    if (max_numel(shape_of(root)) == 0) {
+      out.view = root;
+      out.empty = true;
+    } else if (viewed_storage(root)) {
       out.view = plain_view(root);
     } else {
       UOp base = base_of(root);

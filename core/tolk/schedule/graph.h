@@ -44,6 +44,7 @@ struct Node {
 struct Root {
   UOp view;
   int node = -1;
+  bool empty = false; // without elements: of the shape and dtype of `view`, nothing to compute
   std::vector<UOp> chain;
 };
 

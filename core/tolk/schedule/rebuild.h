@@ -19,6 +19,10 @@ public:
   // generation, users before sources, sources left to right. Nodes with neither loops, loads nor variables
   // below stay as they are, unseen, except storage.
   template <typename Enter> UOp run(const UOp& root, Enter enter) {
+    return run(root, enter, [](UOp u) { return u; });
+  }
+  // `leave` sees every node whose sources changed, rebuilt, and may replace it.
+  template <typename Enter, typename Leave> UOp run(const UOp& root, Enter enter, Leave leave) {
     if (skipped(root)) return root;
     std::vector<Frame> stack;
     auto push = [&](const UOp& u) {
@@ -44,7 +48,7 @@ public:
         src_.push_back(result(s));
         changed |= src_.back() != s;
       }
-      set(node, changed ? with_sources(node, src_) : node);
+      set(node, changed ? leave(with_sources(node, src_)) : node);
     }
     return result(root);
   }

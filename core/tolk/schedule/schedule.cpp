@@ -31,8 +31,15 @@ void add_variables(const UOp& kernel, std::set<std::string>& names) {
     if (u.is(Op::VAR)) names.insert(var_name(u));
 }
 
-// The value of a root, given the storage of what was stored for it.
-UOp result_of(const Root& root, const Graph& graph, const std::vector<UOp>& outputs) {
+// The value of a root, given the storage of what was stored for it. A value without elements gets storage of
+// its own.
+UOp result_of(const Root& root, const Graph& graph, int64_t arguments, std::vector<UOp>& outputs,
+              const Options& options) {
+  if (root.empty) {
+    outputs.push_back(
+        param_node(arguments + int64_t(outputs.size()), root.view.dtype(), 0, options.default_device));
+    return reshape(outputs.back(), shape_of(root.view));
+  }
   if (root.node < 0) return root.view;
   const Node& node = graph.nodes[size_t(root.node)];
   const Shape& shape = shape_of(node.u);
@@ -69,9 +76,11 @@ std::shared_ptr<const Template> scheduled(const UOp& body, int64_t arguments, co
   if (options.memory_plan) list = plan_memory(list);
 
   // Everything that leaves, exported under one root so that shared parts stay shared.
-  std::vector<UOp> parts{list};
+  std::vector<UOp> parts{list}, results;
+  for (const Root& root : graph.roots)
+    results.push_back(result_of(root, graph, arguments, made.outputs, options));
   parts.insert(parts.end(), made.outputs.begin(), made.outputs.end());
-  for (const Root& root : graph.roots) parts.push_back(result_of(root, graph, made.outputs));
+  parts.insert(parts.end(), results.begin(), results.end());
   UOp whole = sink(parts);
   ArenaScope global(nullptr);
   UOp exported = import_graph(whole);

@@ -123,6 +123,20 @@ void Values::fill_holes() {
     auto it = known.find(u.node());
     return it == known.end() ? u : it->second; // a variable of the user's
   };
+  // Positions that turn out to be always inside, or never, leave no gate.
+  auto settle = [](UOp u) -> UOp {
+    if (u.is(Op::LOAD) && u.nsrc() > 2) {
+      UOp gate = simplify(u.src(2));
+      if (gate.is_const() && gate.const_int() == 0) return zero_of(u.dtype());
+      return load(u.src(0), u.src(1), gate);
+    }
+    if (u.is(Op::WHERE)) {
+      UOp condition = simplify(u.src(0));
+      if (condition.is_const()) return u.src(condition.const_int() ? 1 : 2);
+      return where(condition, u.src(1), u.src(2));
+    }
+    return u;
+  };
   std::vector<size_t> stack;
   for (size_t i = holes.size(); i-- > 0;) stack.push_back(i);
   while (!stack.empty()) {
@@ -145,7 +159,7 @@ void Values::fill_holes() {
       });
     }
     if (stack.size() != waiting) continue;
-    UOp index = cast(rebuilder.run(raw, fill), DType::Index);
+    UOp index = cast(rebuilder.run(raw, fill, settle), DType::Index);
     bool negative = !is_unsigned(raw.dtype()) && index.vmin() < 0;
     if (negative) index = where(less(index, index_const(0)), index + hole.size, index);
     UOp inside = less(index, hole.size);
@@ -155,7 +169,7 @@ void Values::fill_holes() {
     stack.pop_back();
   }
   for (UOp& value : own_)
-    if (value && value.has(kHasVar)) value = rebuilder.run(value, fill);
+    if (value && value.has(kHasVar)) value = rebuilder.run(value, fill, settle);
 }
 
 void Values::cut_for_buffers(int kernel, size_t limit, std::vector<int>& cuts) const {

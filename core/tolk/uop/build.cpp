@@ -254,7 +254,7 @@ UOp pad(const UOp& u, const Shape& before, const Shape& after) {
     bad("pad needs one amount per side of every axis of " + to_string(shape_of(u)));
   bool none = true;
   for (size_t i = 0; i < rank; ++i) {
-    if (before[i].min() < 0 || after[i].min() < 0) bad("pad amounts must not be negative; use shrink to cut");
+    if (before[i].max() < 0 || after[i].max() < 0) bad("pad amounts must not be negative; use shrink to cut");
     none &= before[i] == 0 && after[i] == 0;
   }
   return none ? u : make(Op::PAD, u.dtype(), sources(u, {&before, &after}));
@@ -266,7 +266,7 @@ UOp shrink(const UOp& u, const Shape& begin, const Shape& size) {
     bad("shrink needs a begin and a size for every axis of " + to_string(from));
   bool none = true;
   for (size_t i = 0; i < from.size(); ++i) {
-    if (begin[i].min() < 0 || size[i].min() < 0 || (begin[i] + size[i] - from[i]).min() > 0)
+    if (begin[i].max() < 0 || size[i].max() < 0 || (begin[i] + size[i] - from[i]).min() > 0)
       bad("shrink of axis " + std::to_string(i) + " to [" + to_string(begin[i]) + ", +" + to_string(size[i]) +
           ") leaves the shape " + to_string(from));
     none &= begin[i] == 0 && size[i] == from[i];

@@ -5,6 +5,7 @@
 #include "tolk/base/error.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/intern_internal.h"
+#include "tolk/uop/symbolic/symbolic.h"
 
 namespace tolk {
 
@@ -32,7 +33,8 @@ UOp SInt::uop() const { return expression_ ? expression_ : index_const(value_); 
 namespace {
 template <typename F, typename G> SInt combine(const SInt& a, const SInt& b, F on_ints, G on_nodes) {
   if (a.is_const() && b.is_const()) return on_ints(a.value(), b.value());
-  return SInt(on_nodes(a.uop(), b.uop()));
+  // Canonical, so that equal sizes are equal nodes.
+  return SInt(simplify(on_nodes(a.uop(), b.uop())));
 }
 } // namespace
 

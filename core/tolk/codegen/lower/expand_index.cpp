@@ -119,8 +119,9 @@ UOp Expander::materialise(const Linear& form) {
       vectors.push_back(&t);
     else
       scalars.emplace_back(rank(t.atom), &t);
-  std::stable_sort(scalars.begin(), scalars.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second->atom.id() < b.second->atom.id();
+  });
   UOp sum;
   for (const auto& [r, t] : scalars) {
     UOp part = t->coefficient == 1 ? t->atom : t->atom * t->coefficient;

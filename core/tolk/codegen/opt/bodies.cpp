@@ -52,8 +52,10 @@ public:
     for (const UOp& u : order)
       if (u.is(Op::REDUCE)) reduction(u);
     root(store);
-    std::stable_sort(nest_.bodies.begin(), nest_.bodies.end(), [](const Body& a, const Body& b) {
-      return a.trips * (a.operations + 1) > b.trips * (b.operations + 1);
+    auto work = [](const Body& b) { return b.trips * (b.operations + 1); };
+    auto place = [](const Body& b) { return b.reduce ? b.reduce.id() : UINT64_MAX; };
+    std::sort(nest_.bodies.begin(), nest_.bodies.end(), [&](const Body& a, const Body& b) {
+      return work(a) != work(b) ? work(a) > work(b) : place(a) < place(b);
     });
   }
   Nest nest() { return std::move(nest_); }
