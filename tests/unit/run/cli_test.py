@@ -138,7 +138,7 @@ def main():
         refused([model, "--input", f"x={write('two.npy', npy([1.0, 2.0]))}"], "two.npy", '"x" f32[3]', "[2]")
         refused([model, "--input", f"z={x}"], 'no input "z"', '"x" f32[3]')
         refused([model, "--output", "z=z.npy"], 'no output "z"', "y")
-        refused([model, "--output", "y=/nonexistent/y.npy"], "/nonexistent/y.npy", "No such file")
+        refused([model, "--output", "y=/proc/nonexistent/y.npy"], "/proc/nonexistent/y.npy", "No such file")
         refused([model, "--shape", "x=4"], "[4]", "dimension 0 is 3")
         refused(["--check", folder], "model.onnx", "no such model")
         if device:
