@@ -1,7 +1,7 @@
 // Tensor: a lazy value. Operations build a graph; nothing runs until `realize`, `data` or `item`.
 //
 //   Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
-//   Tensor y = (x * 2.0 + 1.0).relu().sum(1);
+//   Tensor y = (x * 2.0 + 1.0).relu().sum({1});
 //   std::vector<float> values = y.values<float>();
 //
 // Axes may be negative and count from the end. Binary operations broadcast as NumPy does and promote dtypes
