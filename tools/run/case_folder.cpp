@@ -99,6 +99,10 @@ CaseFolder::CaseFolder(const std::string& folder) : folder_(folder) {
   if (sets_.empty())
     throw InvalidArgument(
         fmt::format("{}: has neither test_data_set_* nor a case.json with sets: nothing to compare", folder));
+  for (const SetRow& set : sets_)
+    if (set.outputs.empty())
+      throw InvalidArgument(
+          fmt::format("{}: {} has no expected outputs: nothing to compare", folder, set.name));
 }
 
 CaseFolder::~CaseFolder() = default;

@@ -114,6 +114,8 @@ int main(int count, char** arguments) {
   } catch (const std::exception& e) {
     if (status != kFailed) status = fail(e.what()); // a fault that was reported is not reported twice
   }
-  if (std::fflush(stdout) != 0 && status == kWell) status = fail("standard output cannot be written");
+  // A write that failed earlier took its text out of the buffer: the flush alone would not see it.
+  bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (!written && status == kWell) status = fail("standard output cannot be written");
   return status;
 }

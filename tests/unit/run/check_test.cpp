@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(values_with_a_stated_name_go_there_whatever_their_number) {
 
 BOOST_AUTO_TEST_CASE(sets_are_taken_in_the_order_of_their_numbers) {
   CaseDir dir;
-  for (int k : {10, 9, 2}) dir.set(k, {{"input_0", f32({1, 1})}, {"input_1", f32({1, 1})}});
+  for (int k : {10, 9, 2})
+    dir.set(k, {{"input_0", f32({1, 1})}, {"input_1", f32({1, 1})}, {"output_0", f32({0, 0})}});
   CaseResult result = dir.run();
   BOOST_TEST(result.sets[0].name == "test_data_set_2");
   BOOST_TEST(result.sets[2].name == "test_data_set_10");
@@ -190,8 +191,14 @@ BOOST_AUTO_TEST_CASE(folders_that_are_no_cases_are_refused) {
   json(R"({"sets": [{"inputs": {}, "outputs": {"y": {}}}]})", {"output \"y\" needs a \"file\""});
   json(R"({"sets": [{"inputs": {}, "outputs": {"y": {"file": "f", "rtol": -1}}}]})",
        {"\"rtol\"", "0 or more"});
+  CaseDir hollow, half;
+  hollow.write("case.json", R"({"sets": [{"inputs": {"a": "a.npy"}, "outputs": {}}]})");
+  expect_error<InvalidArgument>([&] { hollow.run(); }, {"set0 has no expected outputs"});
+  half.set(0, {{"input_0", f32({1})}, {"output_0", f32({1})}});
+  half.set(1, {{"input_0", f32({1})}});
+  expect_error<InvalidArgument>([&] { half.run(); }, {"test_data_set_1 has no expected outputs"});
   CaseDir extra;
-  extra.set(0, {{"input_0", f32({1})}, {"input_1", f32({1})}, {"input_2", f32({1})}});
+  extra.set(0, {{"input_0", f32({1})}, {"input_1", f32({1})}, {"input_2", f32({1})}, {"output_0", f32({0})}});
   expect_error<InvalidArgument>([&] { extra.run(); }, {"input_2.pb", "no input for this value"});
 }
 
@@ -199,7 +206,7 @@ BOOST_AUTO_TEST_CASE(many_cases_give_a_line_each_and_faults_do_not_end_them) {
   CaseDir good, wrong, broken;
   good.set(0, {{"input_0", f32({5})}, {"input_1", f32({1})}, {"output_0", f32({4})}});
   wrong.set(0, {{"input_0", f32({5})}, {"input_1", f32({1})}, {"output_0", f32({3})}});
-  broken.set(0, {{"input_0", f32({5})}});
+  broken.set(0, {{"input_0", f32({5})}, {"output_0", f32({4})}});
   std::FILE* in = std::tmpfile();
   std::FILE* out = std::tmpfile();
   std::string lines = good.file("") + "\n" + wrong.file("") + "\n\ntypes-only\t" + wrong.file("") + "\n" +

@@ -77,6 +77,13 @@ def main():
 
         code, out, _ = run("--help")
         check(code == 0 and "Usage: tolk-run MODEL.onnx" in out and "Exit status" in out, "--help")
+        if os.path.exists("/dev/full"):
+            # The first is longer than a buffer, so the write that fails is not the last one.
+            for arguments in (["--help"], ["--version"]):
+                with open("/dev/full", "w") as full:
+                    result = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+                told = "standard output cannot be written" in result.stderr
+                check(result.returncode == 2 and told, f"{arguments} to a full disk: {result}")
         code, out, _ = run("--version")
         check(code == 0 and out.startswith("tolk-run "), "--version")
         code, out, _ = run("--env")
