@@ -367,6 +367,29 @@ UOp call(const UOp& body, std::span<const UOp> arguments) {
 }
 UOp linear(std::span<const UOp> calls) { return make(Op::LINEAR, DType::Void, calls); }
 
+std::vector<std::string> split_devices(std::string_view text) {
+  std::vector<std::string> names;
+  while (true) {
+    size_t comma = text.find(',');
+    names.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return names;
+    text.remove_prefix(comma + 1);
+  }
+}
+std::string join_devices(std::span<const std::string> names) {
+  std::string text;
+  for (const std::string& n : names) text += (text.empty() ? "" : ",") + n;
+  return text;
+}
+UOp mselect(const UOp& u, int64_t position) {
+  return make(Op::MSELECT, u.dtype(), {u}, Arg(uint64_t(position)));
+}
+int64_t position_of(const UOp& mselect) { return int64_t(mselect.arg().word); }
+UOp mstack(std::span<const UOp> values) {
+  TOLK_CHECK(!values.empty(), "values of at least one device are joined");
+  return make(Op::MSTACK, values[0].dtype(), values);
+}
+
 UOp storage_of(const UOp& u) {
   const UOp* at = &u;
   while (at->is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST))) at = &at->src(0);

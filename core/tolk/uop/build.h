@@ -101,6 +101,14 @@ TOLK_API UOp kernel_sink(std::span<const UOp> effects, std::string name = {});
 TOLK_API UOp call(const UOp& body, std::span<const UOp> arguments);
 TOLK_API UOp linear(std::span<const UOp> calls);
 
+// ---- several devices. The device text of storage on several devices is their canonical names joined by
+// commas, its elements are those of one shard; "CPU,CPU:1".
+TOLK_API std::vector<std::string> split_devices(std::string_view text);
+TOLK_API std::string join_devices(std::span<const std::string> names);
+TOLK_API UOp mselect(const UOp& u, int64_t position); // the value at one position
+TOLK_API int64_t position_of(const UOp& mselect);
+TOLK_API UOp mstack(std::span<const UOp> values); // one value for each position
+
 // The BUFFER, PARAM or SLICE at the root of a movement / AFTER / CONTIGUOUS-free chain; null when the value
 // is computed.
 TOLK_API UOp storage_of(const UOp& u);

@@ -12,7 +12,7 @@ namespace {
 using namespace spec;
 
 constexpr OpSet kIndexLeaves(Op::CONST, Op::VAR, Op::BIND);
-constexpr OpSet kCallBodies(Op::SINK, Op::PROGRAM, Op::COPY, Op::LINEAR, Op::CUSTOM_FUNCTION);
+constexpr OpSet kCallBodies(Op::SINK, Op::PROGRAM, Op::COPY, Op::SLICE, Op::LINEAR, Op::CUSTOM_FUNCTION);
 
 void check_rules(const UOp& u, const std::vector<spec::Rule>& rules, Stage stage) {
   for (const spec::Rule& rule : rules)
@@ -93,7 +93,7 @@ void verify(const UOp& root, Stage stage) {
     check_rules(u, own_rules(stage), stage);
     if (!u.is(Op::CALL)) continue;
     if (!kCallBodies.has(u.src(0).op()))
-      broken(stage, "call_body", "a body is SINK, PROGRAM, COPY, LINEAR or CUSTOM_FUNCTION", u);
+      broken(stage, "call_body", "a body is SINK, PROGRAM, COPY, SLICE, LINEAR or CUSTOM_FUNCTION", u);
     if (u.src(0).is(Op::SINK)) bodies.push_back(u.src(0));
   }
   if (stage == Stage::KernelGraph && !root.is(Op::LINEAR)) broken(stage, "root", "the root is LINEAR", root);

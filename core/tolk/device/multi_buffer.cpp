@@ -1,0 +1,41 @@
+#include "tolk/device/multi_buffer.h"
+
+#include <algorithm>
+
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+
+namespace tolk {
+
+MultiBufferRef MultiBuffer::create(std::span<const std::string> devices, DType dtype, uint64_t count,
+                                   BufferOptions options) {
+  std::vector<BufferRef> shards;
+  for (const std::string& name : devices) shards.push_back(make_buffer(device(name), dtype, count, options));
+  return of_bufs(std::move(shards));
+}
+
+MultiBufferRef MultiBuffer::of_bufs(std::vector<BufferRef> shards) {
+  if (shards.empty()) throw InvalidArgument("a multi buffer requires at least one device");
+  for (const BufferRef& shard : shards)
+    if (shard->count() != shards[0]->count() || shard->dtype() != shards[0]->dtype())
+      throw InvalidArgument("a multi buffer requires matching sizes and dtypes; position 0 has " +
+                            std::to_string(shards[0]->count()) + " x " + name(shards[0]->dtype()) +
+                            ", another " + std::to_string(shard->count()) + " x " + name(shard->dtype()));
+  return MultiBufferRef(new MultiBuffer(std::move(shards)));
+}
+
+MultiBufferRef MultiBuffer::view(DType dtype, uint64_t count, uint64_t byte_offset) const {
+  std::vector<BufferRef> views;
+  for (const BufferRef& shard : shards_) views.push_back(view_buffer(shard, dtype, count, byte_offset));
+  return of_bufs(std::move(views));
+}
+
+bool MultiBuffer::is_allocated() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const BufferRef& b) { return b->is_allocated(); });
+}
+
+void MultiBuffer::allocate() const {
+  for (const BufferRef& shard : shards_) shard->allocate();
+}
+
+} // namespace tolk

@@ -1,0 +1,35 @@
+// A batch of calls that is replayed as one: what run_linear asks of a call to CUSTOM_FUNCTION
+// "graph"(LINEAR).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "tolk/base/api.h"
+#include "tolk/engine/resolve.h"
+
+namespace tolk::engine {
+
+// Owned by the binding; whatever it holds must stay alive until its work is done.
+class TOLK_API GraphCall {
+public:
+  virtual ~GraphCall();
+  // Records at the first run, replays later; re-resolves what changed. With context.wait, waits and gives the
+  // seconds it took.
+  virtual std::optional<double> run(BufferBinding& binding, const ExecContext& context) = 0;
+};
+
+// How run_linear makes one at the first execution of the call in a binding. None installed, or null from it:
+// the inner calls run one by one.
+using GraphCallFactory = std::function<std::unique_ptr<GraphCall>(BufferBinding& binding, const UOp& call)>;
+TOLK_API void install_graph_calls(GraphCallFactory factory);
+
+// Whether a call's body is CUSTOM_FUNCTION "graph".
+TOLK_API bool is_graph_call(const UOp& call);
+// CALL(CUSTOM_FUNCTION "graph"(LINEAR(calls)), params...).
+TOLK_API UOp graph_call(std::span<const UOp> calls, std::span<const UOp> params);
+// The LINEAR inside a graph call.
+TOLK_API const UOp& graph_linear(const UOp& call);
+
+} // namespace tolk::engine

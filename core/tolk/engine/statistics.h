@@ -1,0 +1,30 @@
+// What the process executed since its start or the last reset, and the memory it holds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tolk/base/api.h"
+
+namespace tolk::engine {
+
+// Kernels and copies count once for each device position, a graph call counts 1 with the sums of its inner
+// calls, so everything but kernel_count is the same with and without batching. Runs with update_stats false
+// (validation, tuning, internal copies) count nothing.
+struct TOLK_API GlobalCounters {
+  int64_t global_ops = 0, global_mem = 0; // arithmetic operations; bytes touched
+  int64_t kernel_count = 0;
+  double time_sum_s = 0; // of timed runs only
+  // Live storage of buffers; imported memory, views and what is cached for reuse do not count.
+  int64_t mem_used = 0;
+  std::map<std::string, int64_t> mem_used_per_device;
+
+  static GlobalCounters get(); // a copy; any thread
+  static void reset();         // everything but the memory
+};
+
+// Adds to the counters.
+TOLK_API void count_execution(int64_t launches, double ops, double mem, double seconds = 0);
+
+} // namespace tolk::engine
