@@ -34,6 +34,9 @@ public:
   // What the plugin knows about the compiled code; zero is unknown.
   tolk_kernel_info info() const;
 
+  // --- for this layer and the graphs above it; null once the device was shut down
+  tolk_kernel* kernel() const { return kernel_; }
+
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

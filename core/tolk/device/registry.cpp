@@ -405,6 +405,21 @@ std::string load_plugin_file(const std::string& path) {
   throw PluginError("plugin " + candidate.path + ": " + candidate.reason);
 }
 
+const void* plugin_extension(std::string_view plugin_name, const char* name, uint32_t version) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (r.closed) throw DeviceError("plugin " + std::string(plugin_name) + ": the devices were shut down");
+  Plugin* plugin = find_plugin(r, std::string(plugin_name));
+  if (!plugin)
+    throw DeviceError("no device " + std::string(plugin_name) + ": no plugin provides it.\n" +
+                      search_text(r));
+  const void* table = nullptr;
+  auto serial = plugin->serialize();
+  tolk_status status = plugin->table.get_extension(plugin->self, name, version, &table);
+  if (status < 0) take_error_text(status);
+  return status < 0 ? nullptr : table;
+}
+
 void set_plugin_option(std::string_view key, std::string_view value) {
   size_t dot = key.find('.');
   if (dot == key.npos || dot == 0 || dot + 1 == key.size())

@@ -68,6 +68,10 @@ TOLK_API std::string format_report_json(const PluginReport& report);
 // reason.
 TOLK_API std::string load_plugin_file(const std::string& path);
 
+// A table of the plugin beyond the plugin interface (tolk_plugin.get_extension), or null when the plugin has
+// none of that name and version. Loads the plugin; throws DeviceError when nothing provides it.
+TOLK_API const void* plugin_extension(std::string_view plugin, const char* name, uint32_t version);
+
 // Value of a plugin's option, `key` being NAME.option as in --plugin-option CPU.threads=2. Must come before
 // the plugin asks. Throws InvalidArgument when there is no dot.
 TOLK_API void set_plugin_option(std::string_view key, std::string_view value);
