@@ -1,5 +1,6 @@
 #include "tolk/uop/build.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -92,7 +93,11 @@ UOp slice_node(const UOp& buffer, DType dtype, int64_t byte_offset, int64_t elem
   return make(Op::SLICE, dtype, {buffer}, Arg({byte_offset, elements}));
 }
 int64_t slot_of(const UOp& storage) { return storage.arg().i(0); }
-int64_t elements_of(const UOp& storage) { return storage.arg().i(1); }
+int64_t elements_of(const UOp& storage) {
+  const UOp* at = &storage;
+  while (at->is(OpSet(Op::MSELECT, Op::MSTACK))) at = &at->src(0);
+  return at->arg().i(1);
+}
 const std::string& device_text(const UOp& u) { return u.arg().text(); }
 
 int64_t fresh_user_slot() {
@@ -367,32 +372,48 @@ UOp call(const UOp& body, std::span<const UOp> arguments) {
 }
 UOp linear(std::span<const UOp> calls) { return make(Op::LINEAR, DType::Void, calls); }
 
-std::vector<std::string> split_devices(std::string_view text) {
+bool is_multi(std::string_view device) { return device.find(',') != std::string_view::npos; }
+
+std::vector<std::string> split_devices(std::string_view device) {
   std::vector<std::string> names;
-  while (true) {
-    size_t comma = text.find(',');
-    names.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return names;
-    text.remove_prefix(comma + 1);
-  }
+  for (size_t comma; (comma = device.find(',')) != std::string_view::npos; device.remove_prefix(comma + 1))
+    names.emplace_back(device.substr(0, comma));
+  names.emplace_back(device);
+  return names;
 }
-std::string join_devices(std::span<const std::string> names) {
+
+std::string join_devices(std::span<const std::string> devices) {
   std::string text;
-  for (const std::string& n : names) text += (text.empty() ? "" : ",") + n;
+  for (const std::string& name : devices) text += (text.empty() ? "" : ",") + name;
   return text;
 }
+
+UOp multi(const UOp& u, int axis, int64_t count) {
+  TOLK_CHECK(axis >= 0 && axis < int(shape_of(u).size()) && count > 1,
+             "a value is sharded along one of its axes, over several devices");
+  return make(Op::MULTI, u.dtype(), {u}, Arg({axis, count}));
+}
+int multi_axis(const UOp& u) { return int(u.arg().i(0)); }
+int64_t multi_count(const UOp& u) { return u.arg().i(1); }
+
 UOp mselect(const UOp& u, int64_t position) {
   return make(Op::MSELECT, u.dtype(), {u}, Arg(uint64_t(position)));
 }
-int64_t position_of(const UOp& mselect) { return int64_t(mselect.arg().word); }
-UOp mstack(std::span<const UOp> values) {
-  TOLK_CHECK(!values.empty(), "values of at least one device are joined");
-  return make(Op::MSTACK, values[0].dtype(), values);
+int64_t position_of(const UOp& u) { return int64_t(u.arg().word); }
+
+UOp mstack(std::span<const UOp> parts) {
+  TOLK_CHECK(!parts.empty(), "values of at least one device are joined");
+  return make(Op::MSTACK, parts[0].dtype(), parts);
 }
+
+UOp allreduce(const UOp& u, Op op) { return make(Op::ALLREDUCE, u.dtype(), {u}, Arg(uint64_t(op))); }
+Op allreduce_op(const UOp& u) { return Op(u.arg().word); }
+
+UOp device_position(int64_t count) { return variable(kDevicePosition, 0, count - 1); }
 
 UOp storage_of(const UOp& u) {
   const UOp* at = &u;
-  while (at->is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST))) at = &at->src(0);
+  while (at->is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST, Op::MULTI))) at = &at->src(0);
   return at->is(ops::Storage) ? *at : UOp();
 }
 
@@ -404,6 +425,15 @@ std::string device_of(const UOp& u) {
     UOp top = stack.back();
     stack.pop_back();
     if (top.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) return device_text(top);
+    if (top.is(Op::MSELECT)) {
+      std::vector<std::string> all = split_devices(device_of(top.src(0)));
+      return all[std::min(size_t(position_of(top)), all.size() - 1)];
+    }
+    if (top.is(Op::MSTACK)) {
+      std::vector<std::string> all;
+      for (const UOp& part : top.src()) all.push_back(device_of(part));
+      return join_devices(all);
+    }
     if (!seen.insert(top.node()).second) continue;
     for (size_t i = top.nsrc(); i-- > 0;)
       if (top.src(i).dtype() != DType::Index) stack.push_back(top.src(i));

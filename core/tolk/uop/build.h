@@ -34,7 +34,7 @@ TOLK_API UOp buffer_node(int64_t slot, DType dtype, int64_t elements, std::strin
 TOLK_API UOp param_node(int64_t slot, DType dtype, int64_t elements, std::string device = {});
 TOLK_API UOp slice_node(const UOp& buffer, DType dtype, int64_t byte_offset, int64_t elements);
 TOLK_API int64_t slot_of(const UOp& storage);          // BUFFER, PARAM, DEFINE_*
-TOLK_API int64_t elements_of(const UOp& storage);      // any storage op
+TOLK_API int64_t elements_of(const UOp& storage);      // any storage op, MSELECT or MSTACK; of one shard
 TOLK_API const std::string& device_text(const UOp& u); // BUFFER, PARAM, COPY
 // A fresh slot: user buffers count up from 0, buffers internal to a schedule count down from -1. Thread-safe.
 TOLK_API int64_t fresh_user_slot();
@@ -101,13 +101,23 @@ TOLK_API UOp kernel_sink(std::span<const UOp> effects, std::string name = {});
 TOLK_API UOp call(const UOp& body, std::span<const UOp> arguments);
 TOLK_API UOp linear(std::span<const UOp> calls);
 
-// ---- several devices. The device text of storage on several devices is their canonical names joined by
-// commas, its elements are those of one shard; "CPU,CPU:1".
-TOLK_API std::vector<std::string> split_devices(std::string_view text);
-TOLK_API std::string join_devices(std::span<const std::string> names);
-TOLK_API UOp mselect(const UOp& u, int64_t position); // the value at one position
-TOLK_API int64_t position_of(const UOp& mselect);
-TOLK_API UOp mstack(std::span<const UOp> values); // one value for each position
+// ---- several devices. A value on a device tuple has one part per position; its device text is the canonical
+// names joined by commas, "CPU,CPU:1". Without MULTI every position has the same value (a replica).
+TOLK_API bool is_multi(std::string_view device);
+TOLK_API std::vector<std::string> split_devices(std::string_view device); // one element for a single device
+TOLK_API std::string join_devices(std::span<const std::string> devices);
+// The value whose parts along `axis` are what the `count` positions of `u`'s device tuple hold.
+TOLK_API UOp multi(const UOp& u, int axis, int64_t count);
+TOLK_API int multi_axis(const UOp& u);                // of MULTI
+TOLK_API int64_t multi_count(const UOp& u);           // of MULTI
+TOLK_API UOp mselect(const UOp& u, int64_t position); // what one position of the tuple holds
+TOLK_API int64_t position_of(const UOp& u);           // of MSELECT
+TOLK_API UOp mstack(std::span<const UOp> parts);      // values on single devices as one on their tuple
+TOLK_API UOp allreduce(const UOp& u, Op op); // every position gets what all hold, combined: a replica
+TOLK_API Op allreduce_op(const UOp& u);
+// The position in the tuple, 0 .. count-1, as a kernel sees it: a variable that a launch fills itself.
+inline constexpr const char* kDevicePosition = "_device_num";
+TOLK_API UOp device_position(int64_t count);
 
 // The BUFFER, PARAM or SLICE at the root of a movement / AFTER / CONTIGUOUS-free chain; null when the value
 // is computed.

@@ -140,6 +140,11 @@ Shape derive(const UOp& u) {
   case Op::MSTACK:
   case Op::ALLREDUCE:
     return of(0);
+  case Op::MULTI: {
+    Shape shape = of(0);
+    shape[size_t(multi_axis(u))] = shape[size_t(multi_axis(u))] * SInt(multi_count(u));
+    return shape;
+  }
   case Op::WINDOW: {
     Shape shape = of(0);
     size_t axis = u.arg().i(0);

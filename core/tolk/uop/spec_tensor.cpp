@@ -98,6 +98,17 @@ bool after_form(const UOp& u) {
   return u.dtype() == u.src(0).dtype();
 }
 
+bool multi_form(const UOp& u) {
+  return u.arg().ints().size() == 2 && multi_axis(u) >= 0 && size_t(multi_axis(u)) < rank(u.src(0)) &&
+         multi_count(u) > 1;
+}
+
+bool equal_parts(const UOp& u) {
+  for (const UOp& s : u.src())
+    if (s.dtype() != u.dtype() || !(shape_of(s) == shape_of(u))) return false;
+  return true;
+}
+
 bool is_tensor_value(const UOp& u) {
   return u.src(0).dtype() != DType::Index && u.src(0).dtype() != DType::Void;
 }
@@ -157,6 +168,12 @@ const std::vector<Rule>& tensor_rules() {
       {"gather_form", Op::GATHER, gather_form, "a gather has integer indices and an axis of the source"},
       {"reduce_op", Op::REDUCE_AXIS, reduces, "a reduction adds, multiplies or takes the largest"},
       {"store_form", Op::STORE, store_form, "a store has a target and a value of its dtype and shape"},
+      {"multi_form", Op::MULTI, multi_form, "a sharded value names an axis and a number of positions"},
+      {"stack_form", OpSet(Op::MSTACK, Op::MSELECT), equal_parts,
+       "the parts on all devices have one shape and dtype"},
+      {"allreduce_op", Op::ALLREDUCE,
+       [](const UOp& u) { return OpSet(Op::ADD, Op::MUL, Op::MAX).has(allreduce_op(u)); },
+       "an all-reduce adds, multiplies or takes the largest"},
       {"after_form", Op::AFTER, after_form, "AFTER is a value of its source's dtype and effects"},
   };
   return rules;
