@@ -1,43 +1,21 @@
 /* DEVICE=NULL: takes every kind of kernel and runs none. It counts what it is asked to do, so that the cost
  * of the host alone can be measured and tests can see how often something was launched. Buffers are real
  * memory: copies work, and what a kernel would have written keeps its old contents. Also the shortest example
- * of a plugin. */
-#include <tolk/plugin/tolk_plugin.h>
+ * of a plugin; its graphs, which are optional, are in graph.c. */
+#include "null.h"
 
 TOLK_PLUGIN_STAMP("NULL", TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
 
-static const tolk_host* H;
+const tolk_host* null_host;
+null_counters null_counts = {.struct_size = sizeof(null_counters)};
 
 struct tolk_device {
   uint32_t index;
-};
-struct tolk_buffer {
-  char* bytes;
-  uint64_t size;
-  tolk_release_fn release; /* set for imported memory */
-  void* release_arg;
-  int imported;
-};
-struct tolk_kernel {
-  uint32_t buffer_count, value_count;
 };
 struct tolk_program {
   struct tolk_kernel kernel;
   char name[1]; /* as long as needed */
 };
-
-/* ---- counters, read through get_extension("x.null.counters", 1) ---- */
-
-typedef struct null_counters {
-  uint32_t struct_size;
-  uint32_t reserved;
-  uint64_t launches, groups, compiles, loads, copies_in, copies_out, copied_bytes, buffers;
-} null_counters;
-static null_counters counters = {sizeof(null_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0};
-
-static void count(uint64_t* counter, uint64_t n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
-
-static tolk_status fail(tolk_status code, const char* text) { return H->set_error(H->ctx, code, text); }
 
 /* ---- device ---- */
 
@@ -69,15 +47,15 @@ static tolk_status device_info(void* self, uint32_t index, const tolk_device_inf
 }
 
 static tolk_status device_open(void* self, uint32_t index, tolk_device** out) {
-  tolk_device* device = H->mem_alloc(H->ctx, sizeof *device, 8);
+  tolk_device* device = null_host->mem_alloc(null_host->ctx, sizeof *device, 8);
   (void)self;
-  if (!device) return fail(TOLK_E_HOST_OOM, "no memory for the device record");
+  if (!device) return null_fail(TOLK_E_HOST_OOM, "no memory for the device record");
   device->index = index;
   *out = device;
   return TOLK_OK;
 }
 
-static void device_close(tolk_device* device) { H->mem_free(H->ctx, device); }
+static void device_close(tolk_device* device) { null_host->mem_free(null_host->ctx, device); }
 
 #define DIRECT(kind, features, dialect, arch)                                                                \
   {sizeof(tolk_target), kind, TOLK_TARGET_LOAD_DIRECT, 0, 0, 0, features, dialect, arch, "", "", NULL}
@@ -113,6 +91,8 @@ static tolk_status device_caps(tolk_device* device, const tolk_caps** out) {
       .buffer_kinds = 1u << TOLK_BUFFER_DEVICE | 1u << TOLK_BUFFER_STAGING | 1u << TOLK_BUFFER_UNIFIED,
       .kernel_kinds = 1u << TOLK_BUFFER_DEVICE | 1u << TOLK_BUFFER_STAGING | 1u << TOLK_BUFFER_UNIFIED,
       .compute_units = 1,
+      .graph = TOLK_GRAPH_KERNELS | TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_CROSS_DEVICE |
+               TOLK_GRAPH_UPDATE_BUFFERS | TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES,
       .vector_registers = 16,
       .fma_ports = 2,
       .cores = 1,
@@ -128,35 +108,35 @@ static tolk_status device_caps(tolk_device* device, const tolk_caps** out) {
 /* ---- buffers ---- */
 
 static tolk_status buffer_create(tolk_device* device, const tolk_buffer_desc* desc, tolk_buffer** out) {
-  tolk_buffer* b = H->mem_alloc(H->ctx, sizeof *b, 8);
+  tolk_buffer* b = null_host->mem_alloc(null_host->ctx, sizeof *b, 8);
   uint64_t align = desc->align > 64 ? desc->align : 64;
   (void)device;
-  if (!b) return fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
+  if (!b) return null_fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
   memset(b, 0, sizeof *b);
   b->size = desc->size;
-  b->bytes = H->mem_alloc(H->ctx, desc->size ? desc->size : 1, align);
+  b->bytes = null_host->mem_alloc(null_host->ctx, desc->size ? desc->size : 1, align);
   if (!b->bytes) {
-    H->mem_free(H->ctx, b);
-    return fail(TOLK_E_DEVICE_OOM, "host memory is exhausted");
+    null_host->mem_free(null_host->ctx, b);
+    return null_fail(TOLK_E_DEVICE_OOM, "host memory is exhausted");
   }
   if (desc->flags & TOLK_BUFFER_ZEROED) memset(b->bytes, 0, desc->size);
-  count(&counters.buffers, 1);
+  null_count(&null_counts.buffers, 1);
   *out = b;
   return TOLK_OK;
 }
 
 static void buffer_destroy(tolk_buffer* b) {
   if (!b->imported)
-    H->mem_free(H->ctx, b->bytes);
+    null_host->mem_free(null_host->ctx, b->bytes);
   else if (b->release)
     b->release(b->release_arg);
-  H->mem_free(H->ctx, b);
+  null_host->mem_free(null_host->ctx, b);
 }
 
 static tolk_status buffer_map(tolk_buffer* b, uint64_t offset, uint64_t size, uint32_t access, void** out) {
   (void)access;
   if (offset > b->size || size > b->size - offset)
-    return fail(TOLK_E_INVALID, "the range to map is not in the buffer");
+    return null_fail(TOLK_E_INVALID, "the range to map is not in the buffer");
   *out = b->bytes + offset;
   return TOLK_OK;
 }
@@ -170,9 +150,10 @@ static tolk_status buffer_import(tolk_device* device, const tolk_buffer_desc* de
                                  uint64_t value, tolk_release_fn release, void* arg, tolk_buffer** out) {
   tolk_buffer* b;
   (void)device;
-  if (type != TOLK_HANDLE_HOST_POINTER) return fail(TOLK_E_UNSUPPORTED, "only host pointers are imported");
-  b = H->mem_alloc(H->ctx, sizeof *b, 8);
-  if (!b) return fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
+  if (type != TOLK_HANDLE_HOST_POINTER)
+    return null_fail(TOLK_E_UNSUPPORTED, "only host pointers are imported");
+  b = null_host->mem_alloc(null_host->ctx, sizeof *b, 8);
+  if (!b) return null_fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
   memset(b, 0, sizeof *b);
   b->bytes = (char*)(uintptr_t)value;
   b->size = desc->size;
@@ -183,23 +164,21 @@ static tolk_status buffer_import(tolk_device* device, const tolk_buffer_desc* de
   return TOLK_OK;
 }
 
-static int inside(tolk_ref r) { return r.offset <= r.buffer->size && r.size <= r.buffer->size - r.offset; }
-
 static tolk_status copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t flags) {
   (void)stream, (void)flags;
-  if (!inside(dst)) return fail(TOLK_E_INVALID, "the destination is not in its buffer");
+  if (!null_inside(dst)) return null_fail(TOLK_E_INVALID, "the destination is not in its buffer");
   memcpy(dst.buffer->bytes + dst.offset, src, dst.size);
-  count(&counters.copies_in, 1);
-  count(&counters.copied_bytes, dst.size);
+  null_count(&null_counts.copies_in, 1);
+  null_count(&null_counts.copied_bytes, dst.size);
   return TOLK_OK;
 }
 
 static tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t flags) {
   (void)stream, (void)flags;
-  if (!inside(src)) return fail(TOLK_E_INVALID, "the source is not in its buffer");
+  if (!null_inside(src)) return null_fail(TOLK_E_INVALID, "the source is not in its buffer");
   memcpy(dst, src.buffer->bytes + src.offset, src.size);
-  count(&counters.copies_out, 1);
-  count(&counters.copied_bytes, src.size);
+  null_count(&null_counts.copies_out, 1);
+  null_count(&null_counts.copied_bytes, src.size);
   return TOLK_OK;
 }
 
@@ -208,10 +187,10 @@ static tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32
 static tolk_status program_load(tolk_device* device, tolk_bytes binary, const tolk_source* source,
                                 tolk_program** out) {
   size_t length = strlen(source->entry);
-  tolk_program* p = H->mem_alloc(H->ctx, sizeof *p + length, 8);
+  tolk_program* p = null_host->mem_alloc(null_host->ctx, sizeof *p + length, 8);
   uint32_t i;
   (void)device, (void)binary;
-  if (!p) return fail(TOLK_E_HOST_OOM, "no memory for the program record");
+  if (!p) return null_fail(TOLK_E_HOST_OOM, "no memory for the program record");
   memset(p, 0, sizeof *p);
   memcpy(p->name, source->entry, length + 1);
   for (i = 0; i < source->param_count; i++)
@@ -219,15 +198,16 @@ static tolk_status program_load(tolk_device* device, tolk_bytes binary, const to
       p->kernel.buffer_count++;
     else
       p->kernel.value_count++;
-  count(&counters.loads, 1);
+  null_count(&null_counts.loads, 1);
   *out = p;
   return TOLK_OK;
 }
 
-static void program_unload(tolk_program* p) { H->mem_free(H->ctx, p); }
+static void program_unload(tolk_program* p) { null_host->mem_free(null_host->ctx, p); }
 
 static tolk_status get_kernel(tolk_program* p, const char* name, tolk_kernel** out) {
-  if (strcmp(p->name, name) != 0) return fail(TOLK_E_NOT_FOUND, "the program has no kernel of that name");
+  if (strcmp(p->name, name) != 0)
+    return null_fail(TOLK_E_NOT_FOUND, "the program has no kernel of that name");
   *out = &p->kernel;
   return TOLK_OK;
 }
@@ -235,9 +215,9 @@ static tolk_status get_kernel(tolk_program* p, const char* name, tolk_kernel** o
 static tolk_status launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_launch* l) {
   (void)stream;
   if (l->buffer_count != kernel->buffer_count || l->value_count != kernel->value_count)
-    return fail(TOLK_E_INVALID, "the number of arguments is not the kernel's");
-  count(&counters.launches, 1);
-  count(&counters.groups, (uint64_t)l->grid[0] * l->grid[1] * l->grid[2]);
+    return null_fail(TOLK_E_INVALID, "the number of arguments is not the kernel's");
+  null_count(&null_counts.launches, 1);
+  null_count(&null_counts.groups, (uint64_t)l->grid[0] * l->grid[1] * l->grid[2]);
   if (l->device_ns) *l->device_ns = 0;
   return TOLK_OK;
 }
@@ -247,7 +227,7 @@ static tolk_status launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_l
 static tolk_status get_extension(void* self, const char* name, uint32_t version, const void** table) {
   (void)self;
   if (strcmp(name, "x.null.counters") != 0 || version != 1) return TOLK_E_NOT_FOUND;
-  *table = &counters;
+  *table = &null_counts;
   return TOLK_OK;
 }
 
@@ -280,13 +260,14 @@ static const tolk_plugin plugin = {.struct_size = sizeof plugin,
                                    .buffer = &buffer_table,
                                    .stream = &stream_table,
                                    .program = &program_table,
+                                   .graph = &null_graph_table,
                                    .device_count = device_count,
                                    .device_info = device_info,
                                    .device_open = device_open,
                                    .get_extension = get_extension};
 
 tolk_status tolk_plugin_entry_v1(const tolk_host* host, const tolk_plugin** out) {
-  H = host;
+  null_host = host;
   *out = &plugin;
   return TOLK_OK;
 }

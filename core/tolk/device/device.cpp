@@ -9,6 +9,7 @@
 #include "tolk/device/allocator.h"
 #include "tolk/device/clamp.h"
 #include "tolk/device/fork_guard.h"
+#include "tolk/device/graph.h"
 #include "tolk/device/plugin_host.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/program.h"
@@ -290,6 +291,7 @@ void Device::close() {
   } catch (const Error& e) {
     log::warning(std::string("while closing: ") + e.what());
   }
+  DeviceGraph::drop_all_of(*this);
   std::vector<std::weak_ptr<Program>> programs;
   {
     std::lock_guard lock(programs_mutex_);

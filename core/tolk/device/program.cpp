@@ -16,15 +16,6 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-[[noreturn]] void bad_count(const std::string& kernel, size_t buffers, size_t values,
-                            const std::vector<tolk_param>& params) {
-  size_t expected = 0;
-  for (const tolk_param& p : params) expected += p.kind == TOLK_PARAM_BUFFER;
-  throw InvalidArgument("kernel " + kernel + " takes " + std::to_string(expected) + " buffers and " +
-                        std::to_string(params.size() - expected) + " values, got " + std::to_string(buffers) +
-                        " and " + std::to_string(values));
-}
-
 } // namespace
 
 Program::~Program() { unload(); }
@@ -41,11 +32,34 @@ void Program::unload() {
   kernel_ = nullptr;
 }
 
+void Program::check_counts(size_t buffers, size_t values) const {
+  if (buffers == buffer_count() && values == value_count()) return;
+  throw InvalidArgument("kernel " + name_ + " takes " + std::to_string(buffer_count()) + " buffers and " +
+                        std::to_string(value_count()) + " values, got " + std::to_string(buffers) + " and " +
+                        std::to_string(values));
+}
+
+void Program::refuse_buffer(size_t index, const Buffer& buffer) const {
+  std::string where = "kernel " + name_ + ", buffer " + std::to_string(index) + ": ";
+  if (&buffer.device() != &device_)
+    throw InvalidArgument(where + "it is on " + buffer.device().name() + ", the kernel on " + device_.name());
+  if (buffer.bytes() < min_bytes_[index])
+    throw InvalidArgument(where + "it has " + std::to_string(buffer.bytes()) + " bytes, the kernel needs " +
+                          std::to_string(min_bytes_[index]));
+  throw InvalidArgument(where + "it is imported read-only memory, the kernel writes it");
+}
+
+void Program::refuse_value(size_t index, int64_t value) const {
+  const tolk_param& p = params_[min_bytes_.size() + index];
+  throw InvalidArgument("kernel " + name_ + ", value " + std::to_string(index) + ": " +
+                        std::to_string(value) + " is not in " + std::to_string(p.min) + ".." +
+                        std::to_string(p.max));
+}
+
 void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> values,
                      std::array<uint32_t, 3> grid, std::array<uint32_t, 3> local, uint64_t* device_ns) {
   device_.require_usable();
-  if (buffers.size() != min_bytes_.size() || buffers.size() + values.size() != params_.size())
-    bad_count(name_, buffers.size(), values.size(), params_);
+  check_counts(buffers.size(), values.size());
   if (device_ns) *device_ns = 0;
   for (uint32_t n : grid)
     if (n == 0) return;
@@ -57,26 +71,11 @@ void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> 
   tolk_ref* refs = more_refs.empty() ? inline_refs : more_refs.data();
   uint64_t* slots = more_slots.empty() ? inline_slots : more_slots.data();
   for (size_t i = 0; i < buffers.size(); i++) {
-    Buffer& b = *buffers[i];
-    if (&b.device() != &device_) [[unlikely]]
-      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) + ": it is on " +
-                            b.device().name() + ", the kernel on " + device_.name());
-    if (b.bytes() < min_bytes_[i]) [[unlikely]]
-      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) + ": it has " +
-                            std::to_string(b.bytes()) + " bytes, the kernel needs " +
-                            std::to_string(min_bytes_[i]));
-    if ((params_[i].access & TOLK_ACCESS_WRITE) && !b.writable()) [[unlikely]]
-      throw InvalidArgument("kernel " + name_ + ", buffer " + std::to_string(i) +
-                            ": it is imported read-only memory, the kernel writes it");
-    refs[i] = b.ref();
+    check_buffer(i, *buffers[i]);
+    refs[i] = buffers[i]->ref();
   }
   for (size_t i = 0; i < values.size(); i++) {
-    const tolk_param& p = params_[buffers.size() + i];
-    const bool ranged = p.min != 0 || p.max != 0;
-    if (ranged && (values[i] < p.min || values[i] > p.max)) [[unlikely]]
-      throw InvalidArgument("kernel " + name_ + ", value " + std::to_string(i) + ": " +
-                            std::to_string(values[i]) + " is not in " + std::to_string(p.min) + ".." +
-                            std::to_string(p.max));
+    check_value(i, values[i]);
     slots[i] = static_cast<uint64_t>(values[i]);
   }
 

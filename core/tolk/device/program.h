@@ -34,8 +34,22 @@ public:
   // What the plugin knows about the compiled code; zero is unknown.
   tolk_kernel_info info() const;
 
-  // --- for this layer and the graphs above it; null once the device was shut down
-  tolk_kernel* kernel() const { return kernel_; }
+  // --- for this layer: the checks of a launch, one argument at a time ---
+  size_t buffer_count() const { return min_bytes_.size(); }
+  size_t value_count() const { return params_.size() - min_bytes_.size(); }
+  tolk_kernel* kernel() const { return kernel_; } // null once the device was shut down
+  void check_counts(size_t buffers, size_t values) const;
+  void check_buffer(size_t index, const Buffer& buffer) const {
+    bool written = params_[index].access & TOLK_ACCESS_WRITE;
+    if (&buffer.device() != &device_ || buffer.bytes() < min_bytes_[index] || (written && !buffer.writable()))
+        [[unlikely]]
+      refuse_buffer(index, buffer);
+  }
+  void check_value(size_t index, int64_t value) const {
+    const tolk_param& p = params_[min_bytes_.size() + index];
+    if ((p.min != 0 || p.max != 0) && (value < p.min || value > p.max)) [[unlikely]]
+      refuse_value(index, value);
+  }
 
   ~Program();
   Program(const Program&) = delete;
@@ -46,6 +60,8 @@ private:
   Program(Device& device, const KernelSource& source)
       : device_(device), name_(source.entry), params_(source.params) {}
   void unload();
+  [[noreturn]] void refuse_buffer(size_t index, const Buffer& buffer) const;
+  [[noreturn]] void refuse_value(size_t index, int64_t value) const;
 
   Device& device_;
   std::string name_;
