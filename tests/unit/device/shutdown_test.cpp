@@ -4,6 +4,7 @@
 #include "device_test.h"
 #include "tolk/base/error.h"
 #include "tolk/device/buffer.h"
+#include "tolk/device/graph.h"
 #include "tolk/device/program.h"
 
 using namespace tolk;
@@ -23,7 +24,8 @@ BOOST_AUTO_TEST_CASE(shutdown_frees_everything_and_leaves_harmless_shells) {
   auto owner = std::make_shared<int>(1);
   std::weak_ptr<int> alive = owner;
   std::vector<std::byte> bytes(64);
-  BufferRef imported = import_host_memory(device("NULL"), DType::U8, 64, bytes.data(), std::move(owner));
+  BufferRef imported =
+      import_host_memory(device("NULL"), DType::U8, 64, bytes.data(), std::move(owner), true);
   BOOST_REQUIRE(imported);
   BufferRef live = make_buffer(d, DType::U8, 16), host = make_buffer(host_device(), DType::U8, 16);
   live->allocate();
@@ -37,6 +39,9 @@ BOOST_AUTO_TEST_CASE(shutdown_frees_everything_and_leaves_harmless_shells) {
   ProgramRef program = d.build(source);
   Buffer* args[] = {live.get()};
   program->launch(args, {}, {1, 1, 1}); // still queued
+  DeviceGraph host_graph({&d}), null_graph({&device("NULL")});
+  null_graph.add_fill(*imported, 0, 1, {});
+  for (DeviceGraph* graph : {&host_graph, &null_graph}) graph->commit();
 
   shutdown_devices();
   shutdown_devices();
@@ -44,6 +49,8 @@ BOOST_AUTO_TEST_CASE(shutdown_frees_everything_and_leaves_harmless_shells) {
   BOOST_TEST(!d.alive());
   BOOST_TEST(alive.expired()); // the import was destroyed
   BOOST_CHECK_THROW(program->launch(args, {}, {1, 1, 1}), DeviceError);
+  BOOST_CHECK_THROW(host_graph.launch(), DeviceError);
+  BOOST_CHECK_THROW(null_graph.launch(), DeviceError);
   BOOST_CHECK_THROW(live->copy_in(std::vector<std::byte>(16)), DeviceError);
   BOOST_CHECK_THROW(device("NULL"), DeviceError);
   BOOST_CHECK_THROW(device("NULL:1"), DeviceError);
