@@ -1,5 +1,8 @@
 # tolk_add_unit_test(NAME SOURCES ... LAYERS layer... [LIBS ...] [LABELS ...] [TIMEOUT s]): one Boost.Test executable.
-# Tests link the static layers, and find plugins of the build tree through TOLK_PLUGIN_PATH.
+# Tests link the static layers, and find plugins of the build tree through TOLK_PLUGIN_PATH. Each writes a JUnit log, from
+# which tests/features makes docs/features.md.
+set(TOLK_TEST_RESULTS "${CMAKE_BINARY_DIR}/test-results")
+file(MAKE_DIRECTORY "${TOLK_TEST_RESULTS}")
 function(tolk_add_unit_test name)
   cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LAYERS;LIBS;LABELS;DEPENDS" ${ARGN})
   add_executable(${name} ${A_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp")
@@ -18,7 +21,9 @@ function(tolk_add_unit_test name)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
-  add_test(NAME ${name} COMMAND ${name} --color_output=no)
+  add_test(NAME ${name} COMMAND ${name} --color_output=no
+    "--logger=HRF,error,stdout:JUNIT,error,${TOLK_TEST_RESULTS}/${name}.xml")
+  set_property(GLOBAL APPEND PROPERTY TOLK_UNIT_TESTS ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT}
     ENVIRONMENT "TOLK_PLUGIN_PATH=${TOLK_PLUGIN_OUTPUT_DIRECTORY};TOLK_SHARED_DIR=${PROJECT_SOURCE_DIR}/../shared;TOLK_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache")
 endfunction()
