@@ -5,6 +5,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/capture.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/schedule/schedule.h"
@@ -42,7 +43,23 @@ Prepared prepare(std::span<const UOp> roots, const std::string& device, const Pr
   return out;
 }
 
+schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
+  schedule::Options options = schedule_options(device.empty() ? default_device() : device);
+  if (!is_capturing()) return schedule::create_schedule(roots, options);
+  options.memory_plan = false;
+  schedule::Schedule schedule = schedule::create_schedule(roots, options);
+  capture(schedule.linear, schedule.vars);
+  schedule.linear = linear({});
+  return schedule;
+}
+
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
+  if (is_capturing()) {
+    schedule::Schedule captured = create_schedule(roots, device);
+    for (size_t i = 0; i < roots.size(); ++i)
+      if (roots[i] != captured.results[i]) schedule::set_realized(roots[i], captured.results[i]);
+    return captured.results;
+  }
   Prepared prepared = prepare(roots, device);
   prepared.plan.run();
   for (size_t i = 0; i < roots.size(); ++i)
@@ -51,6 +68,7 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) 
 }
 
 std::vector<std::byte> read_bytes(const UOp& result) {
+  require_not_capturing("a value's bytes were asked for");
   UOp storage = contiguous_storage(result);
   TOLK_CHECK(storage, "only a contiguous result can be read");
   BufferRef buffer = buffer_of(storage);

@@ -7,6 +7,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/engine/plan.h"
+#include "tolk/schedule/schedule.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::engine {
@@ -22,8 +23,13 @@ struct Prepared {
 TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},
                           const Progress& progress = {});
 
-// Prepares and runs. Every root remembers its result (schedule::Realized), so graphs built on it later do not
-// compute it again. Gives the results: movement chains over storage.
+// Schedules the roots with the settings in force. While this thread captures (engine/capture.h), the capturer
+// gets the schedule, without a memory plan, and the one returned has no calls.
+TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device = {});
+
+// Prepares and runs, or only records while this thread captures. Every root remembers its result
+// (schedule::Realized), so graphs built on it later do not compute it again. Gives the results: movement
+// chains over storage.
 TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {});
 
 // Row-major bytes of a realised node with contiguous storage; waits for the device.

@@ -2,6 +2,7 @@
 
 #include "tolk/device/registry.h"
 #include "tolk/dtype/scalar.h"
+#include "tolk/engine/capture.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
@@ -55,6 +56,7 @@ Tensor& Tensor::realize() {
 }
 
 std::vector<std::byte> Tensor::data() const {
+  engine::require_not_capturing("a tensor's values were asked for");
   Tensor value = numel() == 0 ? *this : contiguous();
   if (numel() == 0) return {};
   value.realize();

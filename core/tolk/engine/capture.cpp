@@ -1,0 +1,42 @@
+#include "tolk/engine/capture.h"
+
+#include "tolk/base/check.h"
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+
+namespace tolk::engine {
+namespace {
+
+std::vector<Capturer>& registry() {
+  thread_local std::vector<Capturer> all;
+  return all;
+}
+
+} // namespace
+
+const std::vector<Capturer>& capturing() { return registry(); }
+
+CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
+  registry().push_back(std::move(capturer));
+}
+
+// Scopes nest, so the own entry is the last one, and what were above it are gone.
+CaptureScope::~CaptureScope() { registry().resize(place_); }
+
+bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }
+
+void capture(const UOp& linear, const VarVals& vars) {
+  TOLK_CHECK(!registry().empty(), "a schedule was handed to a capture that is not there");
+  if (linear.nsrc() == 0) return;
+  Capturer newest = registry().back(); // a copy: the call may open scopes of its own
+  newest(linear, vars);
+}
+
+void require_not_capturing(std::string_view what) {
+  if (!is_capturing() || Config::current().unsafe_allow_jit_buffer != 0) return;
+  throw JitError(std::string(what) +
+                 ": reading tensor data inside a capture would freeze its present value. Read it outside the "
+                 "captured function, or set UNSAFE_ALLOW_JIT_BUFFER=1 if that is what you want");
+}
+
+} // namespace tolk::engine
