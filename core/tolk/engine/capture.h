@@ -11,19 +11,15 @@
 // launches that code issues directly run at once, captured or not.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tolk/base/api.h"
+#include "tolk/engine/var_vals.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::engine {
-
-using VarVals = std::map<std::string, int64_t>;
 
 // Takes a schedule (LINEAR) and the values of the variables that it uses.
 using Capturer = std::function<void(const UOp& linear, const VarVals& vars)>;
