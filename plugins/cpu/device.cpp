@@ -38,8 +38,8 @@ const tolk_caps& device_caps() {
     c.targets = &target;
     c.dtype_storage = kStorage;
     c.dtype_alu = kArithmetic;
-    c.flags =
-        TOLK_CAP_DENORMALS_F16 | TOLK_CAP_DENORMALS_F32 | TOLK_CAP_NO_CONTRACTION | TOLK_CAP_SCALAR_SLOTS_64;
+    c.flags = TOLK_CAP_DENORMALS_F16 | TOLK_CAP_DENORMALS_F32 | TOLK_CAP_NO_CONTRACTION |
+              TOLK_CAP_SCALAR_SLOTS_64 | TOLK_CAP_NODE_TIMING;
     c.vector_bytes = cpu.vector_bytes;
     c.vector_widths = 0x7f; // 1 to 64 elements; LLVM splits what is wider than a register
     c.grid_max[0] = UINT32_MAX;
@@ -55,6 +55,8 @@ const tolk_caps& device_caps() {
     c.buffer_kinds = c.kernel_kinds = 1u << TOLK_BUFFER_DEVICE | 1u << TOLK_BUFFER_STAGING |
                                       1u << TOLK_BUFFER_UNIFIED | 1u << TOLK_BUFFER_DEVICE_WRITABLE;
     c.compute_units = cpu.cores;
+    c.graph = TOLK_GRAPH_KERNELS | TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_CROSS_DEVICE |
+              TOLK_GRAPH_UPDATE_BUFFERS | TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES;
     c.vector_registers = cpu.vector_registers;
     c.fma_ports = cpu.fma_ports;
     c.cores = thread_count();

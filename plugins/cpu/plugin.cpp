@@ -106,6 +106,7 @@ tolk_status tolk_plugin_entry_v1(const tolk_host* table, const tolk_plugin** out
     plugin.buffer = &buffer_table;
     plugin.stream = &stream_table;
     plugin.program = &program_table;
+    plugin.graph = &graph_table;
     plugin.device_count = device_count;
     plugin.device_info = get_device_info;
     plugin.device_open = device_open;

@@ -78,6 +78,7 @@ extern const tolk_device_vt device_table;
 extern const tolk_buffer_vt buffer_table;
 extern const tolk_stream_vt stream_table;
 extern const tolk_program_vt program_table;
+extern const tolk_graph_vt graph_table;
 const tolk_device_info& device_info();
 
 } // namespace tolk_cpu
