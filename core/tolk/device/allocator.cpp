@@ -1,128 +1,209 @@
 #include "tolk/device/allocator.h"
 
 #include <algorithm>
-#include <vector>
+#include <random>
 
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/text.h"
 #include "tolk/device/plugin_loader.h"
+#include "tolk/device/pools.h"
 #include "tolk/device/status.h"
 
 namespace tolk {
+namespace {
 
-tolk_status Allocator::create(const AllocationRequest& request, tolk_buffer** out) {
+bool scattered() {
+  std::string text = environment("TOLK_TEST_SCATTER");
+  return !text.empty() && text != "0";
+}
+
+// A random place for the first byte that breaks no alignment; 0 where refs must begin at the handle's start.
+uint64_t random_shift(const tolk_caps& caps, uint64_t align) {
+  if (caps.flags & TOLK_CAP_NO_OFFSET_VIEWS) return 0;
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  const uint64_t step = std::max({caps.buffer_align, caps.offset_align, caps.copy_align, caps.map_align,
+                                  align, uint64_t{caps.vector_bytes}, uint64_t{64}});
+  const uint64_t shift = step * (random() % 16);
+  return caps.offset_max && shift > caps.offset_max ? 0 : shift;
+}
+
+bool out_of_memory(tolk_status status) { return status == TOLK_E_DEVICE_OOM || status == TOLK_E_HOST_OOM; }
+
+} // namespace
+
+Allocator::~Allocator() {
+  // After close nothing is left but shells that the plugin's side is gone from.
+  for (Storage* storage : live_) delete storage;
+}
+
+tolk_status Allocator::create(const AllocationRequest& request, uint64_t extra, tolk_buffer** out) {
   tolk_buffer_desc desc{};
   desc.struct_size = sizeof desc;
   desc.kind = request.kind;
   desc.usage = request.usage;
   desc.flags = request.zeroed ? uint32_t{TOLK_BUFFER_ZEROED} : 0u;
-  desc.size = request.bytes;
+  desc.size = request.bytes + extra;
+  desc.align = request.align;
   auto lock = device_.plugin().serialize();
   return device_.plugin().buffer.create(device_.handle(), &desc, out);
 }
 
-void Allocator::destroy(tolk_buffer* buffer) {
-  Plugin& plugin = device_.plugin();
-  if (device_.stream()) { // submitted work may still use it; an error of that work shows at the next wait
-    std::lock_guard submit(device_.submit_mutex());
-    auto serial = plugin.serialize();
-    plugin.stream.synchronize(device_.stream(), TOLK_FOREVER);
-  }
-  auto serial = plugin.serialize();
-  plugin.buffer.destroy(buffer);
+Storage* Allocator::add(tolk_buffer* buffer, const AllocationRequest& request, bool imported) {
+  auto* storage = new Storage(device_);
+  storage->handle = buffer;
+  storage->request = request;
+  storage->imported = imported;
+  storage->pool = device_.pools().enter(storage, request.pool);
+  live_.insert(storage);
+  return storage;
 }
 
-tolk_buffer* Allocator::allocate(const AllocationRequest& request) {
+void Allocator::destroy(Storage* storage) {
+  device_.pools().leave(storage->pool);
+  {
+    auto serial = device_.plugin().serialize();
+    device_.plugin().buffer.destroy(storage->handle);
+  }
+  delete storage;
+}
+
+Storage* Allocator::take_cached(const AllocationRequest& request) {
+  if (!request.cached || request.zeroed) return nullptr;
+  auto it = free_.find({request.bytes, request.kind});
+  if (it == free_.end()) return nullptr;
+  auto position = it->second.front();
+  it->second.pop_front();
+  if (it->second.empty()) free_.erase(it);
+  Storage* storage = *position;
+  cache_.erase(position);
+  cached_bytes_ -= request.bytes;
+  storage->request = request; // label and usage are the new owner's; its uses stay
+  live_.insert(storage);
+  return storage;
+}
+
+Storage* Allocator::allocate(const AllocationRequest& request) {
   device_.require_usable();
   const uint64_t limit = device_.caps().max_buffer_bytes;
   if (limit != 0 && request.bytes > limit)
     throw OutOfMemory("allocation of " + human_bytes(request.bytes) + " failed on " + device_.name() +
                       ": one buffer can have " + human_bytes(limit) + " at most");
+  const bool scatter = scattered();
   std::lock_guard lock(mutex_);
-  tolk_buffer* buffer = nullptr;
-  if (request.cached && !request.zeroed) {
-    auto it = free_.find({request.bytes, request.kind});
-    if (it != free_.end()) {
-      auto position = it->second.front();
-      it->second.pop_front();
-      if (it->second.empty()) free_.erase(it);
-      buffer = position->buffer;
-      cache_.erase(position);
-      cached_bytes_ -= request.bytes;
-    }
-  }
-  if (!buffer) {
-    tolk_status status = create(request, &buffer);
-    if (status == TOLK_E_DEVICE_OOM || status == TOLK_E_HOST_OOM) {
+  reap_locked(false);
+  Storage* storage = scatter ? nullptr : take_cached(request);
+  if (!storage) {
+    const uint64_t shift = scatter ? random_shift(device_.caps(), request.align) : 0;
+    tolk_buffer* buffer = nullptr;
+    tolk_status status = create(request, shift, &buffer);
+    if (out_of_memory(status)) {
       take_error_text(status);
       DeviceMemory before{live_bytes_, live_count_, peak_bytes_, cached_bytes_, {}};
       trim_locked(0);
+      reap_locked(true);
       {
         auto serial = device_.plugin().serialize();
         device_.plugin().device.trim(device_.handle());
       }
-      status = create(request, &buffer);
-      if (status == TOLK_E_DEVICE_OOM || status == TOLK_E_HOST_OOM) {
+      status = create(request, shift, &buffer);
+      if (out_of_memory(status)) {
         take_error_text(status);
         throw OutOfMemory(out_of_memory_text(request, before));
       }
     }
     device_.check(status, "allocation of " + human_bytes(request.bytes));
     if (!buffer) throw PluginError(device_.name() + ": buffer create succeeded but gave no buffer");
+    storage = add(buffer, request, false);
+    storage->shift = shift;
   }
-  live_.emplace(buffer, Live{request, false});
   live_bytes_ += request.bytes;
   live_count_++;
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
-  return buffer;
+  return storage;
 }
 
-void Allocator::adopt(tolk_buffer* buffer) {
+Storage* Allocator::adopt(tolk_buffer* buffer, uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  live_.emplace(buffer, Live{{}, true});
+  AllocationRequest request;
+  request.bytes = bytes;
+  return add(buffer, request, true);
 }
 
-void Allocator::release(tolk_buffer* buffer) {
+void Allocator::release(Storage* storage) {
+  const bool scatter = scattered();
   std::lock_guard lock(mutex_);
-  auto it = live_.find(buffer);
-  if (it == live_.end()) return; // the device was closed in between and destroyed it
-  Live live = std::move(it->second);
-  live_.erase(it);
-  if (!live.imported) {
-    live_bytes_ -= live.request.bytes;
+  if (live_.erase(storage) == 0) return; // the device was closed in between and destroyed it
+  if (!storage->imported) {
+    live_bytes_ -= storage->request.bytes;
     live_count_--;
   }
-  const bool keep = !live.imported && live.request.cached && !live.request.zeroed && live.request.bytes > 0 &&
-                    Config::current().lru && device_.alive();
+  reap_locked(false);
+  const bool keep = !scatter && storage->shift == 0 && !storage->imported && storage->request.cached &&
+                    !storage->request.zeroed && storage->request.bytes > 0 && Config::current().lru &&
+                    device_.alive();
   if (!keep) {
-    destroy(buffer);
+    free_when_unused(storage);
     return;
   }
-  Key key{live.request.bytes, live.request.kind};
-  cache_.push_back({key, buffer});
-  free_[key].push_front(std::prev(cache_.end()));
-  cached_bytes_ += live.request.bytes;
+  cache_.push_back(storage);
+  free_[key_of(*storage)].push_front(std::prev(cache_.end()));
+  cached_bytes_ += storage->request.bytes;
   trim_locked(std::max<uint64_t>(peak_bytes_, 64 << 20));
+}
+
+void Allocator::free_when_unused(Storage* storage) {
+  std::vector<Event> uses;
+  if (device_.alive()) {
+    SubmitLock submit(device_);
+    if (!storage->uses.empty()) uses = Stream::pending(*storage);
+  }
+  if (uses.empty())
+    destroy(storage);
+  else
+    waiting_.push_back({storage, std::move(uses)});
+}
+
+void Allocator::reap_locked(bool wait) {
+  if (waiting_.empty()) return;
+  std::erase_if(waiting_, [&](Waiting& w) {
+    for (const Event& use : w.uses) {
+      if (use.is_done()) continue;
+      if (!wait) return false;
+      try {
+        use.sync();
+      } catch (const DeviceError&) {
+        // The stream keeps it for its next user.
+      }
+    }
+    destroy(w.storage);
+    return true;
+  });
 }
 
 void Allocator::trim_locked(uint64_t keep_bytes) {
   while (cached_bytes_ > keep_bytes && !cache_.empty()) {
-    auto oldest = cache_.begin();
-    auto slot = free_.find(oldest->key);
+    Storage* oldest = cache_.front();
+    auto slot = free_.find(key_of(*oldest));
     TOLK_CHECK(slot != free_.end(), "a cached buffer is not in the free lists");
     slot->second.pop_back(); // newest first: the oldest of its size is the last
     if (slot->second.empty()) free_.erase(slot);
-    cached_bytes_ -= oldest->key.first;
-    destroy(oldest->buffer);
-    cache_.erase(oldest);
+    cached_bytes_ -= oldest->request.bytes;
+    cache_.pop_front();
+    free_when_unused(oldest);
   }
 }
 
 void Allocator::trim() {
   std::lock_guard lock(mutex_);
   trim_locked(0);
+  reap_locked(true);
+}
+
+void Allocator::reap() {
+  std::lock_guard lock(mutex_);
+  reap_locked(false);
 }
 
 DeviceMemory Allocator::memory() const {
@@ -133,8 +214,13 @@ DeviceMemory Allocator::memory() const {
 void Allocator::destroy_all() {
   std::lock_guard lock(mutex_);
   trim_locked(0);
-  for (auto& [buffer, live] : live_) destroy(buffer);
-  live_.clear();
+  reap_locked(true);
+  // The Storage objects stay: buffers that live have pointers to them.
+  for (Storage* storage : live_) {
+    auto serial = device_.plugin().serialize();
+    device_.plugin().buffer.destroy(storage->handle);
+    storage->handle = nullptr;
+  }
   live_bytes_ = live_count_ = 0;
 }
 
@@ -153,8 +239,8 @@ std::string Allocator::out_of_memory_text(const AllocationRequest& request, cons
     text +=
         "; the device has " + human_bytes(driver.free_bytes) + " free of " + human_bytes(driver.total_bytes);
   std::vector<const AllocationRequest*> largest;
-  for (const auto& [buffer, live] : live_)
-    if (!live.imported) largest.push_back(&live.request);
+  for (const Storage* storage : live_)
+    if (!storage->imported) largest.push_back(&storage->request);
   size_t shown = std::min<size_t>(5, largest.size());
   std::partial_sort(largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(shown), largest.end(),
                     [](const auto* a, const auto* b) { return a->bytes > b->bytes; });

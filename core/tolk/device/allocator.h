@@ -6,64 +6,64 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
-
-#include <tolk/plugin/buffer.h>
+#include <vector>
 
 #include "tolk/device/device.h"
+#include "tolk/device/storage.h"
+#include "tolk/device/stream.h"
 
 namespace tolk {
 
-struct AllocationRequest {
-  uint64_t bytes = 0;
-  uint32_t kind = TOLK_BUFFER_DEVICE;
-  uint32_t usage = 0;
-  bool zeroed = false;
-  bool cached = true; // may come from the cache and go back to it
-  std::string label;
-};
-
-// Any thread. Freed storage is reused most recent first. The cache holds at most as much as was ever in use
-// at once (64 MB at least), dropping the oldest. Reuse is safe without waiting because a device has one
-// in-order queue.
+// Any thread. Freed storage is reused most recent first, without waiting: what still uses it goes along, and
+// the next operation on another stream waits for that. The cache holds at most as much as was ever in use at
+// once (64 MB at least), dropping the oldest. Storage that is really freed while work on it is pending is
+// destroyed when that is done, at the latest when memory is short.
+//
+// TOLK_TEST_SCATTER=1, for tests: nothing is reused and every block begins at a random place of its handle,
+// so that whoever keeps an address too long finds other bytes there.
 class Allocator {
 public:
   explicit Allocator(Device& device) : device_(device) {}
+  ~Allocator();
 
   // Throws OutOfMemory with figures when the plugin has none left even after the cache was given back;
   // DeviceError.
-  tolk_buffer* allocate(const AllocationRequest& request);
+  Storage* allocate(const AllocationRequest& request);
   // No use of the storage may be submitted after this call.
-  void release(tolk_buffer* buffer);
-  // Counts storage that exists otherwise (imported memory is not counted as live bytes), so that close can
+  void release(Storage* storage);
+  // Storage around a handle that exists (imported memory is not counted as live bytes), so that close can
   // destroy it.
-  void adopt(tolk_buffer* buffer);
+  Storage* adopt(tolk_buffer* buffer, uint64_t bytes);
 
   void trim(); // destroys cached storage
+  void reap(); // destroys what was freed and is used no more
   DeviceMemory memory() const;
-  void destroy_all(); // at close: cached and live
+  void destroy_all(); // at close: cached, waiting and live; the device is idle
 
 private:
   using Key = std::pair<uint64_t, uint32_t>; // bytes, kind
-  struct Cached {
-    Key key;
-    tolk_buffer* buffer;
+  struct Waiting {
+    Storage* storage;
+    std::vector<Event> uses;
   };
-  struct Live {
-    AllocationRequest request;
-    bool imported;
-  };
-  tolk_status create(const AllocationRequest& request, tolk_buffer** out);
-  void destroy(tolk_buffer* buffer);
+  static Key key_of(const Storage& s) { return {s.request.bytes, s.request.kind}; }
+  tolk_status create(const AllocationRequest& request, uint64_t extra, tolk_buffer** out);
+  Storage* take_cached(const AllocationRequest& request);
+  Storage* add(tolk_buffer* buffer, const AllocationRequest& request, bool imported);
+  void free_when_unused(Storage* storage);
+  void destroy(Storage* storage);
+  void reap_locked(bool wait);
   void trim_locked(uint64_t keep_bytes);
   std::string out_of_memory_text(const AllocationRequest& request, const DeviceMemory& before);
 
   Device& device_;
-  mutable std::mutex mutex_;
-  std::list<Cached> cache_;                                    // oldest first
-  std::map<Key, std::list<std::list<Cached>::iterator>> free_; // newest first
-  std::unordered_map<tolk_buffer*, Live> live_;
+  mutable std::mutex mutex_;                                     // taken before submission locks
+  std::list<Storage*> cache_;                                    // oldest first
+  std::map<Key, std::list<std::list<Storage*>::iterator>> free_; // newest first
+  std::unordered_set<Storage*> live_;
+  std::vector<Waiting> waiting_;
   uint64_t live_bytes_ = 0, live_count_ = 0, peak_bytes_ = 0, cached_bytes_ = 0;
 };
 

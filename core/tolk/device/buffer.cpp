@@ -1,11 +1,11 @@
 #include "tolk/device/buffer.h"
 
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
+#include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/allocator.h"
+#include "tolk/device/copy.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/status.h"
 
@@ -13,7 +13,13 @@ namespace tolk {
 namespace {
 
 std::atomic<uint64_t> next_id{1};
-constexpr uint64_t kBounceBytes = 4 << 20;
+std::atomic<int64_t> live{0};
+
+// Never destroyed: static buffers may copy late.
+std::function<void(Buffer&, Buffer&)>& copy_runner() {
+  static auto* runner = new std::function<void(Buffer&, Buffer&)>;
+  return *runner;
+}
 
 void require_storable(Device& device, DType dtype) {
   int code = static_cast<int>(dtype);
@@ -29,59 +35,22 @@ std::string sizes(uint64_t got, uint64_t expected) {
   return "got " + std::to_string(got) + " bytes, expected " + std::to_string(expected);
 }
 
-// Copies through host memory piece by piece.
-void bounce(Buffer& dst, tolk_ref to, Buffer& src, tolk_ref from) {
-  std::vector<std::byte> block(std::min(kBounceBytes, to.size));
-  for (uint64_t done = 0; done < to.size;) {
-    uint64_t n = std::min<uint64_t>(block.size(), to.size - done);
-    tolk_ref a{from.buffer, from.offset + done, n}, b{to.buffer, to.offset + done, n};
-    {
-      std::lock_guard lock(src.device().submit_mutex());
-      auto serial = src.device().plugin().serialize();
-      src.device().check(src.device().plugin().stream.copy_out(src.device().stream(), block.data(), a, 0),
-                         "copy out");
-    }
-    {
-      std::lock_guard lock(dst.device().submit_mutex());
-      auto serial = dst.device().plugin().serialize();
-      dst.device().check(dst.device().plugin().stream.copy_in(dst.device().stream(), b, block.data(), 0),
-                         "copy in");
-    }
-    done += n;
-  }
-}
-
-// Whether the plugin copied by itself.
-bool native_copy(Device& to_device, tolk_ref to, Device& from_device, tolk_ref from) {
-  Plugin& plugin = to_device.plugin();
-  if (&plugin != &from_device.plugin()) return false;
-  if (&to_device != &from_device) {
-    uint32_t flags = 0;
-    auto serial = plugin.serialize();
-    if (plugin.device.peer(to_device.handle(), from_device.handle(), &flags) < 0 || !(flags & TOLK_PEER_COPY))
-      return false;
-    // The copy runs on the destination's queue: what the source's queue still writes must be there first.
-    from_device.synchronize();
-  }
-  std::lock_guard lock(to_device.submit_mutex());
-  auto serial = plugin.serialize();
-  tolk_status status = plugin.stream.copy(to_device.stream(), to, from);
-  if (status == TOLK_E_UNSUPPORTED) {
-    take_error_text(status);
-    return false;
-  }
-  to_device.check(status, "copy");
-  return true;
-}
-
 } // namespace
 
 Buffer::Buffer(Device& device, DType dtype, uint64_t count)
-    : device_(device), dtype_(dtype), count_(count), bytes_(storage_bytes(dtype, count)), id_(next_id++) {}
+    : device_(device), dtype_(dtype), count_(count), bytes_(storage_bytes(dtype, count)), id_(next_id++) {
+  live.fetch_add(1, std::memory_order_relaxed);
+}
 
 Buffer::~Buffer() {
-  if (!base_) release();
+  if (base_)
+    deallocate_if_allocated();
+  else
+    release();
+  live.fetch_sub(1, std::memory_order_relaxed);
 }
+
+int64_t Buffer::live_count() { return live.load(std::memory_order_relaxed); }
 
 BufferRef make_buffer(Device& device, DType dtype, uint64_t count, BufferOptions options) {
   require_storable(device, dtype);
@@ -101,10 +70,8 @@ BufferRef view_buffer(const BufferRef& buffer, DType dtype, uint64_t count, uint
     throw InvalidArgument("a view of " + std::to_string(view->bytes_) + " bytes at byte " +
                           std::to_string(byte_offset) + " of a buffer of " + std::to_string(buffer->bytes_) +
                           " bytes exceeds base buffer (" + std::to_string(root->bytes_) + " bytes)");
-  if (view->offset_ != 0 && (buffer->device_.caps().flags & TOLK_CAP_NO_OFFSET_VIEWS))
-    throw InvalidArgument("device " + buffer->device_.name() +
-                          ": allocator offset is required for buffer views");
   view->base_ = root;
+  if (root->is_allocated() && view->can_attach()) view->attach();
   return view;
 }
 
@@ -143,10 +110,18 @@ BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const 
     return nullptr;
   }
   device.check(status, "import of host memory");
-  device.allocator().adopt(storage);
   buffer->imported_ = true;
   buffer->writable_ = writable;
-  buffer->storage_.store(storage, std::memory_order_release);
+  buffer->storage_.store(device.allocator().adopt(storage, buffer->bytes_), std::memory_order_release);
+  return buffer;
+}
+
+BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data) {
+  BufferRef buffer = import_host_memory(device, dtype, count, data, nullptr, true);
+  if (!buffer)
+    throw InvalidArgument("device " + device.name() +
+                          " cannot use this memory in place: it imports none, or the address or the size is "
+                          "not aligned as it needs");
   return buffer;
 }
 
@@ -158,41 +133,74 @@ BufferRef import_host_buffer(Device& device, const BufferRef& host) {
 
 void Buffer::allocate() {
   Buffer& r = root();
-  if (r.storage_.load(std::memory_order_acquire)) return;
+  if (!r.storage_.load(std::memory_order_acquire)) {
+    std::lock_guard lock(r.mutex_);
+    if (!r.storage_.load(std::memory_order_acquire)) {
+      if (r.imported_) throw InvalidArgument("imported memory was released and cannot be allocated again");
+      const auto limit = static_cast<uint64_t>(Config::current().max_buffer_size);
+      if (limit != 0 && r.count_ > limit && r.device_.info().kind != TOLK_KIND_NULL)
+        throw InvalidArgument("a buffer of " + std::to_string(r.count_) + " elements on " + r.device_.name() +
+                              " exceeds MAX_BUFFER_SIZE=" + std::to_string(limit));
+      AllocationRequest request;
+      request.bytes = r.bytes_;
+      request.kind = r.options_.kind;
+      request.usage = TOLK_USAGE_KERNEL_READ | TOLK_USAGE_KERNEL_WRITE | TOLK_USAGE_COPY_SOURCE |
+                      TOLK_USAGE_COPY_DESTINATION;
+      if (r.options_.weights) request.usage |= TOLK_USAGE_WEIGHTS;
+      request.zeroed = r.options_.zeroed;
+      request.cached = r.options_.cached;
+      request.label = r.options_.label;
+      r.storage_.store(r.device_.allocator().allocate(request), std::memory_order_release);
+    }
+  }
+  if (!base_ || is_initialized()) return;
+  if (!can_attach())
+    throw InvalidArgument("device " + device_.name() + ": allocator offset is required for buffer views");
+  attach();
+}
+
+bool Buffer::can_attach() const { return offset_ == 0 || !(device_.caps().flags & TOLK_CAP_NO_OFFSET_VIEWS); }
+
+void Buffer::attach() {
+  Buffer& r = root();
   std::lock_guard lock(r.mutex_);
-  if (r.storage_.load(std::memory_order_acquire)) return;
-  if (r.imported_) throw InvalidArgument("imported memory was released and cannot be allocated again");
-  AllocationRequest request;
-  request.bytes = r.bytes_;
-  request.kind = r.options_.kind;
-  request.usage =
-      TOLK_USAGE_KERNEL_READ | TOLK_USAGE_KERNEL_WRITE | TOLK_USAGE_COPY_SOURCE | TOLK_USAGE_COPY_DESTINATION;
-  if (r.options_.weights) request.usage |= TOLK_USAGE_WEIGHTS;
-  request.zeroed = r.options_.zeroed;
-  request.cached = r.options_.cached;
-  request.label = r.options_.label;
-  r.storage_.store(r.device_.allocator().allocate(request), std::memory_order_release);
+  if (!r.storage_.load(std::memory_order_acquire)) return;
+  const uint64_t now = r.generation_.load(std::memory_order_acquire) + 1;
+  if (attached_.exchange(now, std::memory_order_acq_rel) != now) r.views_++;
+}
+
+bool Buffer::deallocate_if_allocated() {
+  if (!base_) {
+    if (!is_allocated()) return false;
+    release();
+    return true;
+  }
+  Buffer& r = root();
+  std::lock_guard lock(r.mutex_);
+  const uint64_t was = attached_.exchange(0, std::memory_order_acq_rel);
+  if (was == 0) return false;
+  if (was == r.generation_.load(std::memory_order_acquire) + 1) r.views_--;
+  return true;
+}
+
+void Buffer::deallocate() {
+  if (!deallocate_if_allocated()) throw InvalidArgument("buffer is not allocated");
 }
 
 void Buffer::release() {
   Buffer& r = root();
   std::lock_guard lock(r.mutex_);
-  tolk_buffer* storage = r.storage_.exchange(nullptr, std::memory_order_acq_rel);
+  Storage* storage = r.storage_.exchange(nullptr, std::memory_order_acq_rel);
   if (!storage) return;
   r.generation_.fetch_add(1, std::memory_order_acq_rel);
-  if (r.device_.alive()) {
-    if (r.host_pointer_) {
-      auto serial = r.device_.plugin().serialize();
-      r.device_.plugin().buffer.unmap(storage, r.host_pointer_);
-    }
-    r.device_.allocator().release(storage);
-  }
-  r.host_pointer_ = nullptr;
-  r.host_pointer_known_ = false;
+  r.views_ = 0;
+  if (!r.device_.alive()) return; // the plugin's side went with the device
+  unmap_storage(*storage);
+  r.device_.allocator().release(storage);
 }
 
 void Buffer::require_allocated() const {
-  if (!is_allocated()) throw InvalidArgument("buffer is not allocated");
+  if (!is_initialized()) throw InvalidArgument("buffer is not allocated");
 }
 
 void Buffer::copy_in(std::span<const std::byte> source) {
@@ -200,22 +208,14 @@ void Buffer::copy_in(std::span<const std::byte> source) {
   require_allocated();
   if (!writable()) throw InvalidArgument("the buffer is imported read-only memory and cannot be written");
   device_.require_usable();
-  if (bytes_ == 0) return;
-  tolk_ref range = ref();
-  std::lock_guard lock(device_.submit_mutex());
-  auto serial = device_.plugin().serialize();
-  device_.check(device_.plugin().stream.copy_in(device_.stream(), range, source.data(), 0), "copy in");
+  if (bytes_ != 0) write_range(storage(), ref(), source.data());
 }
 
 void Buffer::copy_out(std::span<std::byte> target) {
   if (target.size() != bytes_) throw InvalidArgument("buffer size mismatch: " + sizes(target.size(), bytes_));
   require_allocated();
   device_.require_usable();
-  if (bytes_ == 0) return;
-  tolk_ref range = ref();
-  std::lock_guard lock(device_.submit_mutex());
-  auto serial = device_.plugin().serialize();
-  device_.check(device_.plugin().stream.copy_out(device_.stream(), target.data(), range, 0), "copy out");
+  if (bytes_ != 0) read_range(storage(), ref(), target.data());
 }
 
 std::byte* Buffer::host_data() {
@@ -223,25 +223,25 @@ std::byte* Buffer::host_data() {
   device_.require_usable();
   Buffer& r = root();
   std::lock_guard lock(r.mutex_);
-  if (!r.host_pointer_known_) {
-    tolk_buffer* storage = r.storage_.load(std::memory_order_acquire);
-    if (!storage) throw InvalidArgument("buffer is not allocated");
-    void* pointer = nullptr;
-    auto serial = device_.plugin().serialize();
-    tolk_status status = device_.plugin().buffer.map(
-        storage, 0, r.bytes_, TOLK_MAP_READ | (r.writable_ ? uint32_t{TOLK_MAP_WRITE} : 0u), &pointer);
-    if (status == TOLK_E_UNSUPPORTED) {
-      take_error_text(status);
-      pointer = nullptr;
-    } else {
-      device_.check(status, "map");
-    }
-    r.host_pointer_ = static_cast<std::byte*>(pointer);
-    r.host_pointer_known_ = true;
-  }
-  if (!r.host_pointer_) return nullptr;
-  if (device_.stream()) device_.synchronize();
-  return r.host_pointer_ + offset_;
+  Storage* storage = r.storage_.load(std::memory_order_acquire);
+  if (!storage) throw InvalidArgument("buffer is not allocated");
+  std::byte* data = map_storage(*storage, r.writable_);
+  return data ? data + offset_ : nullptr;
+}
+
+void Buffer::copy_from(Buffer& source) {
+  if (count_ != source.count_)
+    throw InvalidArgument("copy: size mismatch: " + std::to_string(source.count_) + " elements into " +
+                          std::to_string(count_));
+  if (dtype_ != source.dtype_)
+    throw InvalidArgument(std::string("copy: dtype mismatch: ") + name(source.dtype_) + " into " +
+                          name(dtype_));
+  if (!copy_runner()) throw InvalidArgument("no copy runner installed; link the engine");
+  copy_runner()(*this, source);
+}
+
+void Buffer::install_copy_runner(std::function<void(Buffer&, Buffer&)> runner) {
+  copy_runner() = std::move(runner);
 }
 
 void copy_buffer(Buffer& dst, Buffer& src) {
@@ -252,22 +252,7 @@ void copy_buffer(Buffer& dst, Buffer& src) {
     throw InvalidArgument("the destination is imported read-only memory and cannot be written");
   dst.allocate();
   src.device().require_usable();
-  if (dst.bytes() == 0) return;
-  tolk_ref to = dst.ref(), from = src.ref();
-  if (to.buffer == from.buffer) {
-    if (to.offset == from.offset) return;
-    uint64_t apart = to.offset > from.offset ? to.offset - from.offset : from.offset - to.offset;
-    if (apart < to.size) { // plugins need not handle overlap
-      std::vector<std::byte> all(to.size);
-      src.copy_out(all);
-      dst.copy_in(all);
-      return;
-    }
-  }
-  if (native_copy(dst.device(), to, src.device(), from)) return;
-  if (std::byte* data = src.host_data()) return dst.copy_in({data, src.bytes()});
-  if (std::byte* data = dst.host_data()) return src.copy_out({data, dst.bytes()});
-  bounce(dst, to, src, from);
+  if (dst.bytes() != 0) copy_range(dst.storage(), dst.ref(), src.storage(), src.ref());
 }
 
 void fill_buffer(Buffer& dst, uint64_t pattern, uint32_t pattern_bytes) {
@@ -278,22 +263,8 @@ void fill_buffer(Buffer& dst, uint64_t pattern, uint32_t pattern_bytes) {
                           std::to_string(pattern_bytes) + " bytes; it has 1, 2, 4 or 8 and divides both");
   if (!dst.writable()) throw InvalidArgument("the buffer is imported read-only memory and cannot be written");
   dst.allocate();
-  Device& device = dst.device();
-  device.require_usable();
-  if (dst.bytes() == 0) return;
-  tolk_ref to = dst.ref();
-  std::lock_guard lock(device.submit_mutex());
-  auto serial = device.plugin().serialize();
-  tolk_status status = device.plugin().stream.fill(device.stream(), to, pattern, pattern_bytes);
-  if (status != TOLK_E_UNSUPPORTED) return device.check(status, "fill");
-  take_error_text(status);
-  std::vector<std::byte> block(std::min(kBounceBytes, to.size));
-  for (uint64_t i = 0; i < block.size(); i += pattern_bytes)
-    std::memcpy(block.data() + i, &pattern, pattern_bytes);
-  for (uint64_t done = 0; done < to.size; done += block.size()) {
-    tolk_ref piece{to.buffer, to.offset + done, std::min<uint64_t>(block.size(), to.size - done)};
-    device.check(device.plugin().stream.copy_in(device.stream(), piece, block.data(), 0), "fill");
-  }
+  dst.device().require_usable();
+  if (dst.bytes() != 0) fill_range(dst.storage(), dst.ref(), pattern, pattern_bytes);
 }
 
 } // namespace tolk

@@ -5,6 +5,9 @@
 //   a->copy_in(bytes);
 //   BufferRef tail = view_buffer(a, DType::F32, 512, 2048);       // the second half
 //
+// A root owns its storage, a view is attached to the storage that its root has at the time: it loses it when
+// the root releases, and finds the root's next storage when it is allocated again.
+//
 // Reference counting is thread-safe, allocation too; copies and launches that touch one buffer from two
 // threads are ordered only by the device's queue.
 #pragma once
@@ -12,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -21,6 +25,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/device/device.h"
+#include "tolk/device/pools.h"
 #include "tolk/dtype/dtype.h"
 
 namespace tolk {
@@ -48,6 +53,9 @@ TOLK_API BufferRef view_buffer(const BufferRef& buffer, DType dtype, uint64_t co
 // write it throw InvalidArgument.
 TOLK_API BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const void* data,
                                       std::shared_ptr<const void> owner, bool writable = false);
+// Caller's memory as a buffer that kernels may write; it must outlive the buffer and is neither freed nor
+// counted. Throws InvalidArgument when the device cannot use it in place.
+TOLK_API BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data);
 // A HOST buffer as a buffer of `device` over the same bytes, or null as above.
 TOLK_API BufferRef import_host_buffer(Device& device, const BufferRef& host);
 
@@ -73,32 +81,67 @@ public:
 
   // Whether there is storage; a view shares its root's.
   bool is_allocated() const { return root().storage_.load(std::memory_order_acquire) != nullptr; }
-  // Gives the root storage unless it has some. Throws OutOfMemory with statistics after the cache was flushed
-  // and the allocation tried again.
+  // Whether this object can be read and written: there is storage, and a view is attached to it. A view of
+  // allocated storage is attached from the start.
+  bool is_initialized() const {
+    return is_allocated() && (!base_ || attached_.load(std::memory_order_acquire) == generation() + 1);
+  }
+  // Gives the root storage unless it has some, and attaches a view. Throws OutOfMemory with statistics after
+  // the cache was flushed and the allocation tried again; InvalidArgument for more than MAX_BUFFER_SIZE
+  // elements, and for a view at an offset where the device has no offset views ("allocator offset is required
+  // for buffer views").
   void allocate();
+  Buffer& ensure_allocated() {
+    allocate();
+    return *this;
+  }
+  // A root gives its storage back, a view lets go of it; what `allocate` undoes. Throws InvalidArgument
+  // "buffer is not allocated" when there is nothing to undo.
+  void deallocate();
+  bool deallocate_if_allocated(); // false: there was nothing to undo
   // Frees the storage of the root, if any; the object stays usable and may be allocated again. Views lose it
   // too.
   void release();
   // Goes up whenever the root's storage is released: a pointer or ref kept from before is stale then.
   uint64_t generation() const { return root().generation_.load(std::memory_order_acquire); }
 
+  // Views of the root that are attached to its present storage.
+  int allocated_views() const { return root().views_.load(std::memory_order_acquire); }
+  // Nodes of graphs that name the root: for observation, never frees. add_ref returns the new number.
+  int uop_refcount() const { return root().refs_.load(std::memory_order_acquire); }
+  int add_ref(int n) { return root().refs_.fetch_add(n, std::memory_order_acq_rel) + n; }
+
   // The triple for launches and copies; allocates.
-  tolk_ref ref() {
-    tolk_buffer* storage = root().storage_.load(std::memory_order_acquire);
-    if (!storage) [[unlikely]] {
+  tolk_ref ref() { return storage().ref(offset_, bytes_); }
+  // The same as pool and offset.
+  BufferLoc loc() {
+    Storage& s = storage();
+    return {s.pool, offset_};
+  }
+  // For this layer and the graphs above it: the storage itself; allocates.
+  Storage& storage() {
+    Storage* s = root().storage_.load(std::memory_order_acquire);
+    if (!s || (base_ && !is_initialized())) [[unlikely]] {
       allocate();
-      storage = root().storage_.load(std::memory_order_acquire);
+      s = root().storage_.load(std::memory_order_acquire);
     }
-    return {storage, offset_, bytes_};
+    return *s;
   }
 
   // The size must equal bytes(), and the buffer must be allocated: InvalidArgument "size mismatch", "buffer
   // is not allocated". copy_in returns when `source` may be reused, copy_out when `target` is filled.
   void copy_in(std::span<const std::byte> source);
   void copy_out(std::span<std::byte> target);
+  // The canonical copy: the runner that the engine installs. Throws InvalidArgument "size mismatch" and
+  // "dtype mismatch" before anything else, and "no copy runner installed" without an engine.
+  void copy_from(Buffer& source);
+  static void install_copy_runner(std::function<void(Buffer& dst, Buffer& src)> runner);
+
   // The bytes themselves, when the host can see this memory (HOST, CPU, imported memory), else null. Waits
   // for submitted work. The buffer must be allocated; the pointer is valid until the storage is released.
   std::byte* host_data();
+
+  static int64_t live_count(); // Buffer objects in the process, views included
 
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -110,6 +153,8 @@ private:
   friend BufferRef import_host_memory(Device&, DType, uint64_t, const void*, std::shared_ptr<const void>,
                                       bool);
   friend void copy_buffer(Buffer&, Buffer&);
+  bool can_attach() const;
+  void attach();
   Buffer(Device& device, DType dtype, uint64_t count);
   Buffer& root() const { return base_ ? *base_ : const_cast<Buffer&>(*this); }
   void require_allocated() const;
@@ -120,10 +165,10 @@ private:
   BufferRef base_;
   BufferOptions options_;
   bool writable_ = true, imported_ = false;
-  std::byte* host_pointer_ = nullptr; // what map gave for offset 0, kept while the storage lives
-  bool host_pointer_known_ = false;
-  std::atomic<tolk_buffer*> storage_{nullptr};
+  std::atomic<Storage*> storage_{nullptr};
   std::atomic<uint64_t> generation_{0};
+  std::atomic<uint64_t> attached_{0}; // of a view: the root's generation + 1, or 0
+  std::atomic<int> views_{0}, refs_{0};
   std::mutex mutex_; // allocation and release of a root
 };
 

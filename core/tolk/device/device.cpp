@@ -12,8 +12,10 @@
 #include "tolk/device/graph.h"
 #include "tolk/device/plugin_host.h"
 #include "tolk/device/plugin_loader.h"
+#include "tolk/device/pools.h"
 #include "tolk/device/program.h"
 #include "tolk/device/status.h"
+#include "tolk/device/stream.h"
 
 namespace tolk {
 namespace {
@@ -75,7 +77,9 @@ Device::Device(Plugin& plugin, uint32_t index, std::string name)
   if (!handle_) throw PluginError("device " + name_ + ": device_open succeeded but gave no device");
   try {
     read_caps();
-    check_status(plugin_.stream.create(handle_, TOLK_STREAM_COMPUTE, &stream_), name_, "making a stream");
+    events_ = std::make_unique<EventPool>(*this);
+    pools_ = std::make_unique<PoolTable>(*this);
+    make_streams();
   } catch (...) {
     plugin_.device.close(handle_);
     throw;
@@ -88,6 +92,29 @@ Device::Device(Plugin& plugin, uint32_t index, std::string name)
 }
 
 Device::~Device() = default;
+
+void Device::make_streams() {
+  tolk_stream *compute = nullptr, *copy = nullptr;
+  if (!plugin_.synchronous && caps_.streams_max != 0)
+    check_status(plugin_.stream.create(handle_, TOLK_STREAM_COMPUTE, &compute), name_, "making a stream");
+  compute_ = std::make_unique<Stream>(*this, Stream::Kind::Compute, compute);
+  if (!compute || caps_.copy_engines == 0 || caps_.streams_max < 2) return;
+  // A device that cannot have the second one copies on the first.
+  tolk_status status = plugin_.stream.create(handle_, TOLK_STREAM_COPY_ONLY, &copy);
+  if (status < 0) take_error_text(status);
+  if (status >= 0 && copy) copy_ = std::make_unique<Stream>(*this, Stream::Kind::Copy, copy);
+}
+
+std::string Device::get_name() const {
+  return plugin_.name + ":" + std::to_string(index_) + ":" + std::to_string(id_);
+}
+
+tolk_stream* Device::stream() const { return compute_->handle(); }
+
+std::string describe(const Device& device) {
+  return "device " + device.name() + ", index " + std::to_string(device.index()) + ", number " +
+         std::to_string(device.id()) + (device.alive() ? "" : ", shut down");
+}
 
 void Device::read_caps() {
   const tolk_caps* record = nullptr;
@@ -232,11 +259,20 @@ void Device::adopt(const ProgramRef& program) {
 
 void Device::synchronize() {
   require_usable();
-  std::lock_guard lock(submit_mutex_);
-  auto serial = plugin_.serialize();
-  check(plugin_.stream.synchronize(stream_, TOLK_FOREVER), "waiting for the device");
-  check(plugin_.device.synchronize(handle_, TOLK_FOREVER), "waiting for the device");
+  {
+    SubmitLock lock(*this);
+    compute_->settle();
+    if (copy_) copy_->settle();
+    auto serial = plugin_.serialize();
+    if (!lost_.load(std::memory_order_acquire))
+      check(plugin_.device.synchronize(handle_, TOLK_FOREVER), "waiting for the device");
+  }
+  allocator_->reap();
+  compute_->require_sound();
+  if (copy_) copy_->require_sound();
 }
+
+bool Device::is_idle() { return !alive() || (compute_->is_idle() && (!copy_ || copy_->is_idle())); }
 
 DeviceMemory Device::memory() const {
   DeviceMemory memory = allocator_->memory();
@@ -273,14 +309,16 @@ void Device::require_usable() const {
     throw DeviceError("device " + name_ + " was shut down");
 }
 
+void Device::note_lost() {
+  std::lock_guard lock(programs_mutex_);
+  if (lost_.load(std::memory_order_acquire)) return;
+  const char* reason = plugin_.device.lost_reason(handle_);
+  lost_reason_ = reason && *reason ? reason : "the plugin gives no reason";
+  lost_.store(true, std::memory_order_release);
+}
+
 void Device::fail(tolk_status status, std::string_view doing) {
-  if (status == TOLK_E_DEVICE_LOST) {
-    std::lock_guard lock(programs_mutex_);
-    if (lost_.load(std::memory_order_acquire)) throw_status(status, name_, doing);
-    const char* reason = plugin_.device.lost_reason(handle_);
-    lost_reason_ = reason && *reason ? reason : "the plugin gives no reason";
-    lost_.store(true, std::memory_order_release);
-  }
+  if (status == TOLK_E_DEVICE_LOST) note_lost();
   throw_status(status, name_, doing);
 }
 
@@ -300,9 +338,14 @@ void Device::close() {
   for (const auto& weak : programs)
     if (ProgramRef program = weak.lock()) program->unload();
   allocator_->destroy_all();
+  events_->destroy_all();
   alive_.store(false, std::memory_order_release);
   auto serial = plugin_.serialize();
-  plugin_.stream.destroy(stream_);
+  for (Stream* stream : {copy_.get(), compute_.get()}) {
+    if (!stream || stream->synchronous()) continue;
+    plugin_.stream.destroy(stream->handle());
+    stream->drop_handle();
+  }
   plugin_.device.close(handle_);
 }
 

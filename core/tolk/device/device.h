@@ -22,7 +22,10 @@
 namespace tolk {
 
 class Allocator;
+class EventPool;
+class PoolTable;
 class Program;
+class Stream;
 using ProgramRef = std::shared_ptr<Program>;
 struct Plugin;
 
@@ -64,6 +67,8 @@ public:
   const std::string& name() const { return name_; } // canonical: "CPU", "HIP:1"
   uint32_t id() const { return id_; }               // unique in the process
   uint32_t index() const { return index_; }
+  // "<plugin>:<index>:<id>": tells devices apart that are the same hardware.
+  std::string get_name() const;
   Plugin& plugin() const { return plugin_; }
   bool is_host() const { return is_host_; } // the built-in HOST: plain bytes, runs nothing
   const tolk_device_info& info() const { return info_; }
@@ -87,8 +92,15 @@ public:
   ProgramRef load(const KernelSource& source, std::string_view binary);
   ProgramRef build(const KernelSource& source) { return load(source, compile(source).bytes); }
 
+  // The queue of kernels, and the one of copies beside them; null where the device has none.
+  Stream& compute() const { return *compute_; }
+  Stream* copy() const { return copy_.get(); }
+  // Memory by numbers; see pools.h.
+  PoolTable& pools() const { return *pools_; }
+
   // Blocks until all submitted work is done; throws the error of failed asynchronous work.
   void synchronize();
+  bool is_idle(); // never blocks
   DeviceMemory memory() const;
   // Gives cached buffers back to the plugin.
   void trim();
@@ -103,37 +115,47 @@ public:
 
   // --- for this layer ---
   Allocator& allocator() { return *allocator_; }
+  EventPool& events() { return *events_; }
   tolk_device* handle() const { return handle_; }
-  tolk_stream* stream() const { return stream_; }      // null on synchronous devices
+  tolk_stream* stream() const;                         // of compute(); null on synchronous devices
   std::mutex& submit_mutex() { return submit_mutex_; } // ordered before no other lock of tolk
   // Throws as throw_status does; remembers the loss of the device.
   void check(tolk_status status, std::string_view doing) {
     if (status < 0) [[unlikely]]
       fail(status, doing);
   }
+  void note_lost(); // asks the plugin why; nothing works afterwards
   void adopt(const ProgramRef& program);
   void close(); // see shutdown_devices
 
 private:
   [[noreturn]] void fail(tolk_status status, std::string_view doing);
   void read_caps();
+  void make_streams();
 
   Plugin& plugin_;
   uint32_t index_, id_;
   std::string name_, lost_reason_;
   bool is_host_ = false;
   tolk_device* handle_ = nullptr;
-  tolk_stream* stream_ = nullptr;
   tolk_device_info info_{};
   tolk_caps caps_{};
   std::vector<tolk_target> targets_;
   std::vector<const tolk_target*> plugin_targets_; // the plugin's own records, for compile
   std::vector<tolk_tensor_core> tensor_cores_;
+  std::unique_ptr<Stream> compute_, copy_;
+  std::unique_ptr<EventPool> events_;
+  std::unique_ptr<PoolTable> pools_;
   std::unique_ptr<Allocator> allocator_;
   std::mutex submit_mutex_;
   std::mutex programs_mutex_;
   std::vector<std::weak_ptr<Program>> programs_;
   std::atomic<bool> alive_{false}, lost_{false};
 };
+
+// Two objects are the same device when their numbers agree.
+inline bool operator==(const Device& a, const Device& b) { return a.id() == b.id(); }
+// A line for logs: name, index and number.
+TOLK_API std::string describe(const Device& device);
 
 } // namespace tolk

@@ -12,6 +12,7 @@
 #include "tolk/base/error.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/status.h"
+#include "tolk/device/stream.h"
 
 namespace tolk {
 namespace {
@@ -38,24 +39,6 @@ std::mt19937_64* shuffler() {
   static std::mt19937_64 generator(std::strtoull(text.c_str(), nullptr, 10));
   return &generator;
 }
-
-// The submission locks of all devices, always taken in the order of their ids.
-class Locks {
-public:
-  explicit Locks(std::span<Device* const> devices) {
-    if (devices.size() == 1) {
-      first_ = std::unique_lock(devices[0]->submit_mutex());
-      return;
-    }
-    std::vector<Device*> sorted(devices.begin(), devices.end());
-    std::sort(sorted.begin(), sorted.end(), [](Device* a, Device* b) { return a->id() < b->id(); });
-    for (Device* device : sorted) all_.emplace_back(device->submit_mutex());
-  }
-
-private:
-  std::unique_lock<std::mutex> first_;
-  std::vector<std::unique_lock<std::mutex>> all_;
-};
 
 bool overlap(const tolk_ref& a, const tolk_ref& b) {
   return a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
@@ -142,7 +125,7 @@ void DeviceGraph::drop() {
   dropped_ = true;
   bool alive = std::all_of(devices_.begin(), devices_.end(), [](Device* d) { return d->alive(); });
   if (!alive || (!instances_[0].graph && !instances_[1].graph)) return;
-  Locks locks(devices_);
+  SubmitLock locks(devices_);
   auto serial = plugin_.serialize();
   wait_all(); // an error of work that still ran was nobody's to wait for
   for (Instance& instance : instances_)
@@ -169,6 +152,26 @@ uint32_t DeviceGraph::position_of(const Device& device) const {
                         " cannot hold work of " + device.name() + ", which it was not made for");
 }
 
+// Counts who reads and writes each storage, so that a launch can be ordered as a whole.
+void DeviceGraph::touch(const Node& node, uint32_t index, Storage* storage, int by) {
+  const bool written = node.kind == NodeKind::Kernel
+                           ? (node.program->params()[index].access & TOLK_ACCESS_WRITE) != 0
+                           : index == 0;
+  auto [it, fresh] = touched_.try_emplace(storage);
+  (written ? it->second.writes : it->second.reads) += by;
+  if (it->second.reads == 0 && it->second.writes == 0) touched_.erase(it);
+  uses_known_ = false;
+}
+
+// By device: what the whole graph does with storage there.
+void DeviceGraph::collect_uses() {
+  if (uses_known_) return;
+  uses_.assign(devices_.size(), {});
+  for (const auto& [storage, counts] : touched_)
+    uses_[position_of(storage->device)].push_back({storage, counts.writes > 0});
+  uses_known_ = true;
+}
+
 uint32_t DeviceGraph::add(Node node, std::span<const uint32_t> after) {
   if (committed_) throw InvalidArgument("a graph takes no more nodes after commit");
   const GraphAbility ability = graph_ability(*devices_[0]);
@@ -186,6 +189,7 @@ uint32_t DeviceGraph::add(Node node, std::span<const uint32_t> after) {
       throw InvalidArgument("graph node " + std::to_string(number) + " cannot wait for node " +
                             std::to_string(earlier) + ", which comes later");
   node.after.assign(after.begin(), after.end());
+  for (uint32_t i = 0; i < node.storages.size(); i++) touch(node, i, node.storages[i], 1);
   nodes_.push_back(std::move(node));
   return number;
 }
@@ -201,6 +205,7 @@ uint32_t DeviceGraph::add_kernel(const ProgramRef& program, std::span<Buffer* co
   for (size_t i = 0; i < buffers.size(); i++) {
     program->check_buffer(i, *buffers[i]);
     node.buffers.push_back(buffers[i]->ref());
+    node.storages.push_back(&buffers[i]->storage());
   }
   for (size_t i = 0; i < values.size(); i++) {
     program->check_value(i, values[i]);
@@ -225,6 +230,7 @@ uint32_t DeviceGraph::add_copy(Buffer& dst, Buffer& src, std::span<const uint32_
   if (!dst.writable())
     throw InvalidArgument("the destination is imported read-only memory and cannot be written");
   node.buffers = {dst.ref(), src.ref()};
+  node.storages = {&dst.storage(), &src.storage()};
   if (overlap(node.buffers[0], node.buffers[1]))
     throw GraphError("a copy whose two ranges overlap cannot be in a graph");
   return add(std::move(node), after);
@@ -244,6 +250,7 @@ uint32_t DeviceGraph::add_fill(Buffer& dst, uint64_t pattern, uint32_t pattern_b
   node.kind = NodeKind::Fill;
   node.device = position_of(dst.device());
   node.buffers = {dst.ref()};
+  node.storages = {&dst.storage()};
   node.pattern = pattern;
   node.pattern_bytes = pattern_bytes;
   return add(std::move(node), after);
@@ -340,7 +347,7 @@ void DeviceGraph::record_node(tolk_graph* graph, const Node& node, std::vector<u
 
 DeviceGraph::Node& DeviceGraph::committed_node(uint32_t node) {
   if (committed_ && node < nodes_.size()) return nodes_[node];
-  changes_.clear();
+  discard();
   if (!committed_) throw InvalidArgument("a graph is changed after commit; until then add what is meant");
   throw InvalidArgument("a graph of " + std::to_string(nodes_.size()) + " nodes has no node " +
                         std::to_string(node));
@@ -371,8 +378,9 @@ void DeviceGraph::set_buffer(uint32_t node, uint32_t index, Buffer& buffer) {
     patch.node = node, patch.kind = TOLK_PATCH_BUFFER, patch.index = index;
     patch.to.buffer = buffer.ref();
     changes_.push_back(patch);
+    changed_storages_.push_back(&buffer.storage());
   } catch (...) {
-    changes_.clear();
+    discard();
     throw;
   }
 }
@@ -385,7 +393,7 @@ void DeviceGraph::set_value(uint32_t node, uint32_t index, int64_t value) {
                             " values, none is number " + std::to_string(index));
     n.program->check_value(index, value);
   } catch (...) {
-    changes_.clear();
+    discard();
     throw;
   }
   tolk_patch patch{};
@@ -397,7 +405,7 @@ void DeviceGraph::set_value(uint32_t node, uint32_t index, int64_t value) {
 void DeviceGraph::set_sizes(uint32_t node, std::array<uint32_t, 3> grid, std::array<uint32_t, 3> local) {
   Node& n = committed_node(node);
   if (n.kind != NodeKind::Kernel || has_zero(grid)) {
-    changes_.clear();
+    discard();
     if (n.kind == NodeKind::Kernel) zero_size(n.program->name());
     throw InvalidArgument("graph node " + std::to_string(node) + " is no kernel and has no launch sizes");
   }
@@ -409,10 +417,14 @@ void DeviceGraph::set_sizes(uint32_t node, std::array<uint32_t, 3> grid, std::ar
 }
 
 void DeviceGraph::apply_changes() {
+  size_t next_storage = 0;
   for (const tolk_patch& patch : changes_) {
     Node& n = nodes_[patch.node];
     if (patch.kind == TOLK_PATCH_BUFFER) {
       n.buffers[patch.index] = patch.to.buffer;
+      touch(n, patch.index, n.storages[patch.index], -1);
+      n.storages[patch.index] = changed_storages_[next_storage++];
+      touch(n, patch.index, n.storages[patch.index], 1);
     } else if (patch.kind == TOLK_PATCH_VALUE) {
       n.values[patch.index] = patch.to.value;
     } else {
@@ -429,16 +441,16 @@ void DeviceGraph::update() {
       for (const tolk_patch& p : changes_)
         if (p.node == patch.node) refs[p.index] = p.to.buffer;
       if (overlap(refs[0], refs[1])) {
-        changes_.clear();
+        discard();
         throw GraphError("a copy whose two ranges overlap cannot be in a graph");
       }
     }
   if (!native_ || dropped_) {
     apply_changes();
-    changes_.clear();
+    discard();
     return;
   }
-  Locks locks(devices_);
+  SubmitLock locks(devices_);
   auto serial = plugin_.serialize();
   size_t next = alternates_ ? 1 - active_ : active_;
   Instance& instance = instances_[next];
@@ -453,6 +465,7 @@ void DeviceGraph::update() {
   if (status == TOLK_E_UNSUPPORTED) {
     if (instance.graph) take_error_text(status);
     std::vector<Node> before = nodes_;
+    auto touched_before = touched_;
     apply_changes();
     try {
       tolk_graph* fresh = build();
@@ -463,11 +476,13 @@ void DeviceGraph::update() {
       instance.graph = fresh;
     } catch (...) {
       nodes_ = std::move(before);
-      changes_.clear();
+      touched_ = std::move(touched_before);
+      uses_known_ = false;
+      discard();
       throw;
     }
   } else if (status < 0) {
-    changes_.clear();
+    discard();
     refuse(status, "changing a graph");
   } else {
     apply_changes();
@@ -481,16 +496,12 @@ void DeviceGraph::update() {
     }
     active_ = next;
   }
-  changes_.clear();
+  discard();
 }
 
-tolk_status DeviceGraph::wait_all() {
-  tolk_status first = TOLK_OK;
-  for (tolk_stream* stream : streams_)
-    if (stream)
-      if (tolk_status status = plugin_.stream.synchronize(stream, TOLK_FOREVER); status < 0 && first >= 0)
-        first = status;
-  return first;
+// What fails meanwhile stays with its stream.
+void DeviceGraph::wait_all() {
+  for (Device* device : devices_) device->compute().settle();
 }
 
 // One node of the host's own graph, on its device's queue.
@@ -505,7 +516,7 @@ tolk_status DeviceGraph::submit(const Node& node) {
     tolk_status status = plugin_.stream.copy(stream, node.buffers[0], node.buffers[1]);
     if (status != TOLK_E_UNSUPPORTED) return status;
     take_error_text(status);
-    if (status = wait_all(); status < 0) return status;
+    wait_all();
     std::vector<std::byte> bytes(node.buffers[0].size);
     status = plugin_.stream.copy_out(stream, bytes.data(), node.buffers[1], 0);
     return status < 0 ? status : plugin_.stream.copy_in(stream, node.buffers[0], bytes.data(), 0);
@@ -526,38 +537,38 @@ tolk_status DeviceGraph::submit(const Node& node) {
 tolk_status DeviceGraph::submit_all() {
   // Queues of several devices are kept in step by waiting: correct, and rare enough.
   bool several = devices_.size() > 1 && streams_[0];
-  if (several)
-    if (tolk_status status = wait_all(); status < 0) return status;
+  if (several) wait_all();
   for (uint32_t i : order()) {
     const Node& node = nodes_[i];
     if (several)
       for (uint32_t earlier : node.after)
-        if (nodes_[earlier].device != node.device)
-          if (tolk_status status = plugin_.stream.synchronize(streams_[nodes_[earlier].device], TOLK_FOREVER);
-              status < 0)
-            return status;
+        if (nodes_[earlier].device != node.device) devices_[nodes_[earlier].device]->compute().settle();
     if (tolk_status status = submit(node); status < 0) return status;
   }
-  return several ? wait_all() : TOLK_OK;
+  if (several) wait_all();
+  return TOLK_OK;
 }
 
 void DeviceGraph::launch(uint64_t* device_ns) {
   if (!committed_) throw InvalidArgument("a graph is launched after commit");
   for (Device* device : devices_) device->require_usable();
   if (dropped_) throw DeviceError("device " + devices_[0]->name() + " was shut down");
-  Locks locks(devices_);
+  collect_uses();
+  SubmitLock locks(devices_);
+  for (size_t i = 0; i < devices_.size(); i++) devices_[i]->compute().before(uses_[i]);
   auto serial = plugin_.serialize();
   constexpr uint64_t kUnmeasured = UINT64_MAX;
   uint64_t begin = 0;
   if (device_ns) *device_ns = kUnmeasured, begin = now_ns();
   tolk_status status =
       native_ ? plugin_.graph.launch(instances_[active_].graph, streams_.data(), device_ns) : submit_all();
-  if (device_ns) {
-    if (status >= 0) status = wait_all();
-    uint64_t elapsed = now_ns() - begin;
-    if (*device_ns == kUnmeasured || status < 0) *device_ns = elapsed;
-  }
-  if (status < 0) devices_[0]->check(status, "launch of a graph of " + std::to_string(size()) + " nodes");
+  devices_[0]->compute().check(status, "launch of a graph of " + std::to_string(size()) + " nodes");
+  for (size_t i = 0; i < devices_.size(); i++) devices_[i]->compute().after(uses_[i]);
+  if (!device_ns) return;
+  wait_all();
+  uint64_t elapsed = now_ns() - begin;
+  if (*device_ns == kUnmeasured) *device_ns = elapsed;
+  for (Device* device : devices_) device->compute().require_sound();
 }
 
 bool DeviceGraph::node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns) {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include <tolk/plugin/tolk_plugin.h>
@@ -26,6 +27,7 @@
 #include "tolk/base/api.h"
 #include "tolk/device/buffer.h"
 #include "tolk/device/program.h"
+#include "tolk/device/storage.h"
 
 namespace tolk {
 
@@ -72,7 +74,10 @@ public:
   void set_value(uint32_t node, uint32_t index, int64_t value);
   void set_sizes(uint32_t node, std::array<uint32_t, 3> grid, std::array<uint32_t, 3> local);
   void update();
-  void discard() { changes_.clear(); }
+  void discard() {
+    changes_.clear();
+    changed_storages_.clear();
+  }
 
   // Submits everything. With `device_ns` the call waits and stores how long it took. Throws DeviceError.
   void launch(uint64_t* device_ns = nullptr);
@@ -93,12 +98,15 @@ private:
     uint32_t device = 0; // position
     ProgramRef program;
     std::vector<tolk_ref> buffers;
+    std::vector<Storage*> storages; // by buffer
     std::vector<uint64_t> values;
     std::array<uint32_t, 3> grid{1, 1, 1}, local{1, 1, 1};
     uint64_t pattern = 0;
     uint32_t pattern_bytes = 0;
     std::vector<uint32_t> after;
   };
+  void touch(const Node& node, uint32_t index, Storage* storage, int by);
+  void collect_uses();
   uint32_t add(Node node, std::span<const uint32_t> after);
   uint32_t position_of(const Device& device) const;
   Node& committed_node(uint32_t node);
@@ -108,7 +116,7 @@ private:
   void record_node(tolk_graph* graph, const Node& node, std::vector<uint32_t>& after);
   tolk_status submit(const Node& node);
   tolk_status submit_all();
-  tolk_status wait_all();
+  void wait_all();
   void drop();
   [[noreturn]] void refuse(tolk_status status, std::string_view doing);
 
@@ -126,6 +134,13 @@ private:
   std::array<Instance, 2> instances_;
   size_t active_ = 0;
   std::vector<tolk_patch> changes_;
+  std::vector<Storage*> changed_storages_; // of the buffer patches among them, in order
+  struct Touched {
+    int reads = 0, writes = 0; // arguments
+  };
+  std::unordered_map<Storage*, Touched> touched_;
+  std::vector<std::vector<Use>> uses_; // by device
+  bool uses_known_ = false;
 };
 
 } // namespace tolk

@@ -5,6 +5,7 @@
 #include "tolk/base/error.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/status.h"
+#include "tolk/device/stream.h"
 
 namespace tolk {
 namespace {
@@ -23,9 +24,10 @@ Program::~Program() { unload(); }
 void Program::unload() {
   if (!program_) return;
   if (device_.alive()) {
-    std::lock_guard lock(device_.submit_mutex());
+    SubmitLock lock(device_);
+    Stream& stream = device_.compute();
+    if (!stream.is_complete(stream.submitted())) stream.settle();
     auto serial = device_.plugin().serialize();
-    if (device_.stream()) device_.plugin().stream.synchronize(device_.stream(), TOLK_FOREVER);
     device_.plugin().program.unload(program_);
   }
   program_ = nullptr;
@@ -65,14 +67,19 @@ void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> 
     if (n == 0) return;
 
   tolk_ref inline_refs[kInline];
+  Use inline_uses[kInline];
   uint64_t inline_slots[kInline];
   std::vector<tolk_ref> more_refs(buffers.size() > kInline ? buffers.size() : 0);
+  std::vector<Use> more_uses(more_refs.size());
   std::vector<uint64_t> more_slots(values.size() > kInline ? values.size() : 0);
   tolk_ref* refs = more_refs.empty() ? inline_refs : more_refs.data();
+  Use* uses = more_uses.empty() ? inline_uses : more_uses.data();
   uint64_t* slots = more_slots.empty() ? inline_slots : more_slots.data();
   for (size_t i = 0; i < buffers.size(); i++) {
     check_buffer(i, *buffers[i]);
-    refs[i] = buffers[i]->ref();
+    Storage& storage = buffers[i]->storage();
+    refs[i] = storage.ref(buffers[i]->offset(), buffers[i]->bytes());
+    uses[i] = {&storage, (params_[i].access & TOLK_ACCESS_WRITE) != 0};
   }
   for (size_t i = 0; i < values.size(); i++) {
     check_value(i, values[i]);
@@ -90,21 +97,27 @@ void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> 
   launch.device_ns = device_ns;
 
   Plugin& plugin = device_.plugin();
-  std::lock_guard lock(device_.submit_mutex());
+  Stream& stream = device_.compute();
+  const std::span<const Use> used(uses, buffers.size());
+  SubmitLock lock(device_);
+  stream.before(used);
   auto serial = plugin.serialize();
   if (!device_ns) {
-    device_.check(plugin.program.launch(device_.stream(), kernel_, &launch), "launch of " + name_);
+    stream.check(plugin.program.launch(stream.handle(), kernel_, &launch), "launch of " + name_);
+    stream.after(used);
     return;
   }
   // A plugin that does not measure leaves the mark; then the host's clock around launch and wait has to do.
   constexpr uint64_t kMark = UINT64_MAX;
   *device_ns = kMark;
   uint64_t begin = now_ns();
-  tolk_status status = plugin.program.launch(device_.stream(), kernel_, &launch);
-  if (status >= 0) status = plugin.stream.synchronize(device_.stream(), TOLK_FOREVER);
+  tolk_status status = plugin.program.launch(stream.handle(), kernel_, &launch);
+  stream.check(status, "launch of " + name_);
+  stream.after(used);
+  status = plugin.stream.synchronize(stream.handle(), TOLK_FOREVER);
   uint64_t elapsed = now_ns() - begin;
   if (*device_ns == kMark || status < 0) *device_ns = elapsed;
-  device_.check(status, "launch of " + name_);
+  stream.check_wait(status, "launch of " + name_);
 }
 
 tolk_kernel_info Program::info() const {

@@ -165,15 +165,19 @@ BOOST_AUTO_TEST_CASE(errors_become_their_leaf_with_the_plugins_words) {
   BOOST_TEST(first_byte(*b) == 0); // the device survives
 }
 
-BOOST_AUTO_TEST_CASE(an_error_on_a_stream_comes_at_the_next_wait) {
-  Device& d = open_test_device("STREAMS");
+BOOST_AUTO_TEST_CASE(an_error_on_a_stream_comes_at_the_next_wait_and_stays) {
+  Device& d = open_test_device("STREAMS:1");
   ProgramRef trap = d.build(add_source("trap"));
   BufferRef b = zeros(d, 16);
   Buffer* args[] = {b.get()};
   int64_t values[] = {0};
   trap->launch(args, values, {1, 1, 1});
   BOOST_TEST(contains(message_of<DeviceError>([&] { d.synchronize(); }), "the kernel trapped"));
-  d.synchronize();
+  for (int i = 0; i < 2; i++) {
+    BOOST_TEST(contains(message_of<DeviceError>([&] { d.synchronize(); }), "the kernel trapped"));
+    BOOST_TEST(contains(message_of<DeviceError>([&] { trap->launch(args, values, {1, 1, 1}); }),
+                        "the kernel trapped"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_device_stays_lost_and_the_other_works) {
