@@ -1,5 +1,6 @@
 #include "host_graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -15,7 +16,47 @@ namespace {
 using namespace tolk;
 using Sizes = std::vector<int64_t>;
 
-UOp base_of(const UOp& storage) { return storage.is(Op::SLICE) ? storage.src(0) : storage; }
+// Where the elements of storage on one device begin: its BUFFER, the position in the BUFFER's device tuple,
+// and the byte offset there.
+struct Place {
+  UOp buffer;
+  int64_t position = 0, offset = 0;
+};
+Place place_of(const UOp& storage) {
+  Place place{storage, 0, 0};
+  for (; !place.buffer.is(Op::BUFFER); place.buffer = UOp(place.buffer.src(0))) {
+    if (place.buffer.is(Op::SLICE))
+      place.offset += place.buffer.arg().i(0);
+    else if (place.buffer.is(Op::MSELECT))
+      place.position = position_of(place.buffer);
+    else
+      throw std::runtime_error("not storage on one device: " + print_line(storage));
+  }
+  return place;
+}
+
+size_t positions_of(const UOp& argument) {
+  if (argument.is(Op::SLICE)) return positions_of(argument.src(0));
+  if (argument.is(Op::MSTACK)) return argument.nsrc();
+  return argument.is(Op::BUFFER) ? split_devices(device_text(argument)).size() : 1;
+}
+
+// The storage of one position of an argument; what is on one device has one position.
+UOp at_position(const UOp& argument, size_t position) {
+  switch (argument.op()) {
+  case Op::BUFFER:
+    return is_multi(device_text(argument)) ? mselect(argument, int64_t(position)) : argument;
+  case Op::SLICE:
+    return slice_node(at_position(argument.src(0), position), argument.dtype(), argument.arg().i(0),
+                      elements_of(argument));
+  case Op::MSELECT:
+    return at_position(argument.src(0), size_t(position_of(argument)));
+  case Op::MSTACK:
+    return at_position(argument.src(position), 0);
+  default:
+    throw std::runtime_error("not an argument: " + print_line(argument));
+  }
+}
 
 // One operation, also those whose last bit devices choose.
 Scalar operation(Op op, DType dtype, DType src_dtype, std::span<const Scalar> src) {
@@ -134,6 +175,7 @@ private:
     case Op::CONST:
       return {scalar_of(u)};
     case Op::BUFFER:
+    case Op::MSELECT:
     case Op::SLICE: {
       Values out;
       for (int64_t i = 0; i < elements_of(u); ++i) out.push_back(memory_.get(u, i));
@@ -357,16 +399,17 @@ private:
 
 } // namespace
 
-std::vector<uint8_t>& Memory::bytes(const UOp& buffer) {
-  auto [it, fresh] = by_slot_.emplace(slot_of(buffer), std::vector<uint8_t>());
+std::vector<uint8_t>& Memory::bytes(const UOp& buffer, int64_t position) {
+  auto [it, fresh] = by_slot_.emplace(std::pair(slot_of(buffer), position), std::vector<uint8_t>());
   if (fresh) it->second.assign(storage_bytes(buffer.dtype(), uint64_t(elements_of(buffer))), 0xA5);
   return it->second;
 }
 
 Scalar Memory::get(const UOp& storage, int64_t index) {
   size_t width = size_t(bits(storage.dtype())) / 8;
-  size_t at = size_t(storage.is(Op::SLICE) ? storage.arg().i(0) : 0) + size_t(index) * width;
-  std::vector<uint8_t>& all = bytes(base_of(storage));
+  Place place = place_of(storage);
+  size_t at = size_t(place.offset) + size_t(index) * width;
+  std::vector<uint8_t>& all = bytes(place.buffer, place.position);
   if (at + width > all.size()) throw std::runtime_error("a read outside " + print_line(storage));
   uint64_t word = 0;
   std::memcpy(&word, all.data() + at, width);
@@ -385,8 +428,9 @@ Scalar Memory::get(const UOp& storage, int64_t index) {
 
 void Memory::set(const UOp& storage, int64_t index, const Scalar& value) {
   size_t width = size_t(bits(storage.dtype())) / 8;
-  size_t at = size_t(storage.is(Op::SLICE) ? storage.arg().i(0) : 0) + size_t(index) * width;
-  std::vector<uint8_t>& all = bytes(base_of(storage));
+  Place place = place_of(storage);
+  size_t at = size_t(place.offset) + size_t(index) * width;
+  std::vector<uint8_t>& all = bytes(place.buffer, place.position);
   if (at + width > all.size()) throw std::runtime_error("a write outside " + print_line(storage));
   uint64_t word = is_float(storage.dtype()) ? float_to_bits(storage.dtype(), value.f) : uint64_t(value.i);
   std::memcpy(all.data() + at, &word, width);
@@ -407,19 +451,47 @@ Values value_of(const UOp& u, Memory& memory, const Variables& variables) {
   return Reference(memory, variables).run(u);
 }
 
+namespace {
+
+Variables at_device(Variables variables, size_t positions, size_t position) {
+  if (positions > 1) variables[kDevicePosition] = int64_t(position);
+  return variables;
+}
+
+// Of arguments on one device each.
+int64_t run_call(const UOp& body, std::span<const UOp> arguments, Memory& memory,
+                 const Variables& variables) {
+  if (!body.is(Op::COPY)) {
+    for (const UOp& a : arguments)
+      if (device_of(a) != device_of(arguments[0]))
+        throw std::runtime_error("a kernel with arguments on " + device_of(arguments[0]) + " and " +
+                                 device_of(a));
+    return Kernel(arguments, memory, variables).run(body);
+  }
+  if (elements_of(arguments[0]) != elements_of(arguments[1]) || arguments[0].dtype() != arguments[1].dtype())
+    throw std::runtime_error("a copy between storage of different sizes");
+  for (int64_t i = 0; i < elements_of(arguments[0]); ++i)
+    memory.set(arguments[0], i, memory.get(arguments[1], i));
+  return 0;
+}
+
+} // namespace
+
 int64_t run_linear(const UOp& linear, Memory& memory, const Variables& variables) {
   int64_t iterations = 0;
   for (const UOp& item : linear.src()) {
-    std::span<const UOp> arguments = item.src().subspan(1);
-    if (item.src(0).is(Op::COPY)) {
-      if (elements_of(arguments[0]) != elements_of(arguments[1]) ||
-          arguments[0].dtype() != arguments[1].dtype())
-        throw std::runtime_error("a copy between storage of different sizes");
-      for (int64_t i = 0; i < elements_of(arguments[0]); ++i)
-        memory.set(arguments[0], i, memory.get(arguments[1], i));
-      continue;
+    size_t positions = 1;
+    for (const UOp& a : item.src().subspan(1)) positions = std::max(positions, positions_of(a));
+    for (size_t p = 0; p < positions; ++p) {
+      std::vector<UOp> arguments;
+      for (const UOp& a : item.src().subspan(1)) {
+        if (positions_of(a) != positions && !item.src(0).is(Op::COPY))
+          throw std::runtime_error("a call with arguments on different numbers of devices: " +
+                                   print_line(item));
+        arguments.push_back(at_position(a, positions_of(a) == 1 ? 0 : p));
+      }
+      iterations += run_call(item.src(0), arguments, memory, at_device(variables, positions, p));
     }
-    iterations += Kernel(arguments, memory, variables).run(item.src(0));
   }
   return iterations;
 }

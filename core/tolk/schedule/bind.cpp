@@ -40,6 +40,10 @@ private:
       result = call_.arguments[size_t(slot_of(u))];
     } else if (u.is(Op::BUFFER)) {
       result = buffer_node(fresh_internal_slot(), u.dtype(), elements_of(u), device_text(u));
+    } else if (u.is(OpSet(Op::MSELECT, Op::MSTACK))) {
+      std::vector<UOp> src;
+      for (const UOp& s : u.src()) src.push_back(storage(s));
+      result = with_sources(u, src);
     } else {
       UOp base = storage(u.src(0));
       int64_t offset = u.arg().i(0);

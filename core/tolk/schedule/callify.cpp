@@ -45,7 +45,7 @@ std::unordered_set<const UOpNode*> written_buffers(const std::vector<UOp>& order
   for (const UOp& u : order) {
     if (!u.is(Op::STORE)) continue;
     UOp at = realized_form(u.src(0));
-    while (at.is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST, Op::SLICE)))
+    while (at.is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST, Op::SLICE, Op::MULTI)))
       at = realized_form(at.src(0));
     if (at.is(Op::BUFFER)) written.insert(at.node());
   }
@@ -80,6 +80,8 @@ Callified callify(std::span<const UOp> roots) {
   for (const UOp& root : roots) wanted.insert(realized_form(root).node());
   std::vector<UOp> src;
   for (const UOp& u : order) {
+    out.several_devices |=
+        u.is(Op::MSTACK) || (u.is(OpSet(Op::BUFFER, Op::COPY)) && is_multi(device_text(u)));
     if (u.is(Op::BUFFER)) {
       if (wanted.contains(u.node())) done[u.node()] = argument(u, device_text(u));
       continue;

@@ -12,9 +12,10 @@ namespace tolk::schedule {
 
 struct Callified {
   UOp body; // SINK of the roots, in the thread's arena; storage is PARAM k, in first-visit order
-  std::vector<UOp> arguments; // what PARAM k stands for: global BUFFERs and SLICEs
-  std::vector<UOp> binds;     // the BINDs met, global, one for each variable
-  VarVals vars;               // their values
+  std::vector<UOp> arguments;   // what PARAM k stands for: global BUFFERs and SLICEs
+  std::vector<UOp> binds;       // the BINDs met, global, one for each variable
+  VarVals vars;                 // their values
+  bool several_devices = false; // some value is on a device tuple
 };
 
 // Builds the body in the innermost arena. A SLICE is an argument of its own unless the graph writes to its

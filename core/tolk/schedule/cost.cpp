@@ -54,6 +54,8 @@ double element_cost(const Node& node, std::span<const int> sources, const std::v
   case Kind::Storage:
   case Kind::Contiguous:
   case Kind::Copy:
+  case Kind::Select:
+  case Kind::Stack:
   case Kind::After:
     cost = kLoad;
     break;

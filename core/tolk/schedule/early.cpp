@@ -10,6 +10,7 @@ namespace tolk::schedule {
 namespace {
 
 constexpr OpSet kShuffles(Op::RESHAPE, Op::PERMUTE, Op::FLIP, Op::EXPAND);
+constexpr OpSet kSelected(Op::MSELECT, Op::MSTACK);
 
 bool is_empty(const Shape& shape) {
   for (const SInt& d : shape)
@@ -51,6 +52,16 @@ private:
   // interned.
   const std::string* find_device(const UOp& u) const {
     if (u.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) return &device_text(u);
+    if (u.is(OpSet(Op::MSELECT, Op::MSTACK))) {
+      std::vector<std::string> names;
+      for (const UOp& s : u.src()) {
+        auto found = devices_.find(s);
+        if (!found) throw InvalidArgument(print_line(u) + " needs values on devices");
+        names.push_back(**found);
+      }
+      if (u.is(Op::MSELECT)) names = {split_devices(names[0]).at(size_t(position_of(u)))};
+      return &Arg({}, {join_devices(names)}).data->texts[0];
+    }
     for (const UOp& s : u.src())
       if (auto found = devices_.find(s)) return *found;
     return nullptr;
@@ -98,6 +109,10 @@ private:
       return materialised(u);
     case Op::COPY:
       return copied(u);
+    case Op::MSELECT:
+      return selected(u);
+    case Op::MSTACK:
+      return stacked(u);
     default:
       return rebuilt(u);
     }
@@ -122,21 +137,36 @@ private:
     UOp value = at(u.src(0));
     auto from = devices_.find(u.src(0));
     if (from && **from == device_text(u)) return value;
-    if (!from) { // nothing to copy: it is computed where it is wanted
+    if (!from || device_of(value).empty()) { // nothing to copy: it is computed where it is wanted
       UOp there = with_sources(u, std::span(&value, 1));
       out_.stored.insert(there);
       return there;
     }
+    return of_stored(u, value);
+  }
+
+  // A value that needs no kernel to be read from memory as it is: dense storage, or one position's part of
+  // what is stored.
+  static bool in_memory(const UOp& value) { return contiguous_range(value, kSelected).has_value(); }
+
+  UOp stored(UOp value) {
+    if (in_memory(value)) return value;
+    if (viewed_storage(value)) return contiguous(value);
+    out_.stored.insert(value);
+    return value;
+  }
+
+  // `u`, which passes memory on as it is, over the value: views around the value move around the result.
+  UOp of_stored(const UOp& u, UOp value) {
     std::vector<UOp> views;
-    while (!contiguous_range(value) && value.is(kShuffles) && !out_.stored.contains(value)) {
+    while (!in_memory(value) && value.is(kShuffles) && !out_.stored.contains(value)) {
       views.push_back(value);
       value = value.src(0);
     }
-    bool is_storage = bool(viewed_storage(value));
-    if (is_storage && !contiguous_range(value)) value = contiguous(value);
-    if (!is_storage) out_.stored.insert(value);
-    UOp moved = with_sources(u, std::span(&value, 1));
-    out_.stored.insert(moved);
+    value = stored(value);
+    UOp moved = u.is(Op::MSELECT) && value.is(Op::MSTACK) ? value.src(size_t(position_of(u)))
+                                                          : with_sources(u, std::span(&value, 1));
+    if (!viewed_storage(moved)) out_.stored.insert(moved);
     while (!views.empty()) {
       src_.assign(views.back().src().begin(), views.back().src().end());
       src_[0] = moved;
@@ -144,6 +174,31 @@ private:
       views.pop_back();
     }
     return moved;
+  }
+
+  UOp selected(const UOp& u) {
+    UOp value = at(u.src(0));
+    if (!device_of(value).empty()) return of_stored(u, value);
+    // Constants, and what else the position alone decides, are computed where they are wanted.
+    auto count = int64_t(split_devices(**devices_.find(u.src(0))).size());
+    return substitute(value, {{device_position(count), index_const(position_of(u))}});
+  }
+
+  UOp stacked(const UOp& u) {
+    std::vector<UOp> parts;
+    bool equal = true;
+    for (const UOp& s : u.src()) {
+      UOp part = at(s);
+      while (part.is(Op::RESHAPE) && !in_memory(part) && !out_.stored.contains(part)) part = part.src(0);
+      if (device_of(part).empty()) part = copy_to(part, **devices_.find(s));
+      parts.push_back(part);
+      equal &= shape_of(part) == shape_of(parts[0]);
+    }
+    for (size_t i = 0; i < parts.size(); ++i)
+      parts[i] = stored(equal ? parts[i] : reshape(parts[i], shape_of(u)));
+    UOp joined = mstack(parts);
+    out_.stored.insert(joined);
+    return reshape(joined, shape_of(u));
   }
 
   // STORE, or null when nothing is written.

@@ -8,6 +8,8 @@
 //   CONTIGUOUS of a computed x      x, marked to be stored
 //   COPY to the same device         the value
 //   COPY of a view of x             the view of the copy of what is stored
+//   MSELECT of a view of x          the view of the MSELECT of what is stored
+//   MSTACK                          its sources stored, or dense views of storage
 //   AFTER(x, STORE(x, v)), x computed   v
 //   STORE to a BITCAST              STORE of the BITCAST back
 #pragma once

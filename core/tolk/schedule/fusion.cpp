@@ -55,6 +55,7 @@ private:
     }
     fused.stored = decide(n);
     if (fused.stored) {
+      if (is_alias(at.kind)) return;
       if (at.kind == Kind::Copy) {
         fused.kernel = int(out_.kernels.size());
         out_.kernels.push_back({n, {}, 0, 0});

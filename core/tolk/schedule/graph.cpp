@@ -34,6 +34,10 @@ Kind kind_of(const UOp& u) {
     return Kind::Contiguous;
   case Op::COPY:
     return Kind::Copy;
+  case Op::MSELECT:
+    return Kind::Select;
+  case Op::MSTACK:
+    return Kind::Stack;
   default:
     throw InvalidArgument("cannot schedule " + print_line(u) + ": not an operation of the tensor graph");
   }
@@ -109,7 +113,8 @@ private:
       if (s.dtype() != DType::Index) graph_.sources.push_back(*number_.find(s) - 1);
     node.count = uint32_t(graph_.sources.size()) - node.first;
     node.numel = u.dtype() == DType::Void ? max_numel(shape_of(u.src(0))) : max_numel(shape_of(u));
-    node.stored = node.kind == Kind::Contiguous || node.kind == Kind::Copy || stored_.contains(u);
+    node.stored = node.kind == Kind::Contiguous || node.kind == Kind::Copy || is_alias(node.kind) ||
+                  stored_.contains(u);
     place(node);
     std::span<const int> sources{graph_.sources.data() + node.first, node.count};
     node.reads = node.kind == Kind::Storage;
@@ -124,6 +129,10 @@ private:
     const std::string* own = nullptr;
     if (node.u.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) own = &device_text(node.u);
     if (node.u.is(Op::SLICE)) own = &device_text(node.u.src(0));
+    if (is_alias(node.kind)) {
+      node.device = device_number(alias_device(node));
+      return;
+    }
     int from = -1;
     for (uint32_t i = 0; i < node.count; ++i) {
       int d = graph_.nodes[size_t(graph_.sources[node.first + i])].device;
@@ -136,6 +145,21 @@ private:
     }
     node.device = own ? device_number(*own) : from;
     if (node.kind == Kind::Copy && from < 0) node.kind = Kind::Contiguous; // computed where it is wanted
+  }
+
+  // Of one position of the source's devices, or of all sources' together; interned.
+  const std::string& alias_device(const Node& node) const {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < node.count; ++i) {
+      int d = graph_.nodes[size_t(graph_.sources[node.first + i])].device;
+      TOLK_CHECK(d >= 0, "what is selected or stacked has a device");
+      names.push_back(*graph_.devices[size_t(d)]);
+    }
+    if (node.kind == Kind::Select) {
+      names = split_devices(names[0]);
+      names = {names.at(size_t(position_of(node.u)))};
+    }
+    return Arg({}, {join_devices(names)}).data->texts[0];
   }
 
   int device_number(const std::string& name) {

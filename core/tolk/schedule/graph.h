@@ -25,7 +25,10 @@ enum class Kind : uint8_t {
   Store,      // a kernel that writes existing storage
   Contiguous, // a value that is stored again, or computed on a device of its own
   Copy,       // a call that copies between devices
+  Select,     // one position of what is stored on a device tuple: storage without a kernel of its own
+  Stack,      // stored values on single devices as one on their tuple: likewise
 };
+inline bool is_alias(Kind kind) { return kind == Kind::Select || kind == Kind::Stack; }
 
 struct Node {
   UOp u;

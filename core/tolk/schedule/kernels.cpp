@@ -1,6 +1,7 @@
 #include "tolk/schedule/kernels.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "tolk/base/check.h"
@@ -9,6 +10,7 @@
 #include "tolk/schedule/values.h"
 #include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
 namespace {
@@ -26,7 +28,9 @@ Bytes bytes_of(const UOp& storage) {
 
 // Whether storing to target[index] may change what the value still has to read: elements of the same base
 // other than the one being stored.
-bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index) {
+// `named`: the bases that other storage nodes stand for.
+template <typename Named>
+bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index, const Named& named) {
   std::vector<UOp> todo{value};
   std::unordered_map<const UOpNode*, char> seen;
   Bytes written = bytes_of(target);
@@ -34,6 +38,7 @@ bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index)
     UOp u = std::move(todo.back());
     todo.pop_back();
     if (!u.has(kHasLoad) || !seen.emplace(u.node(), 1).second) continue;
+    if (u.is(Op::LOAD) && named(u.src(0), base_of(target))) return true;
     if (u.is(Op::LOAD) && base_of(u.src(0)) == base_of(target)) {
       Bytes read = bytes_of(u.src(0));
       bool apart = read.end <= written.begin || written.end <= read.begin;
@@ -67,13 +72,16 @@ public:
 
   Items run() {
     absorb_copies();
+    fill_stacks();
     for (size_t n = 0; n < graph_.nodes.size(); ++n)
-      if (fusion_.nodes[n].stored && !storage_[n]) storage_[n] = temporary(int(n));
+      if (fusion_.nodes[n].stored && !storage_[n])
+        storage_[n] = is_alias(node(int(n)).kind) ? alias(int(n)) : temporary(int(n));
     Values values(graph_, fusion_, index_, storage_);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const FusedNode& fused = fusion_.nodes[n];
-      if (fused.kernel < 0) continue;
       const Node& node = graph_.nodes[n];
+      if (is_alias(node.kind) && node.output >= 0) copy_parts(int(n));
+      if (fused.kernel < 0) continue;
       if (node.kind == Kind::Copy)
         copy(int(n));
       else if (node.kind == Kind::Store)
@@ -84,6 +92,7 @@ public:
     for (size_t n = 0; n < graph_.nodes.size(); ++n) connect(int(n));
     if (options_.max_kernel_buffers > 0) limit_buffers(values);
     for (Item& item : out_.items) {
+      if (!aliases_.empty()) item.call = with_aliases(item.call);
       std::sort(item.needs.begin(), item.needs.end());
       item.needs.erase(std::unique(item.needs.begin(), item.needs.end()), item.needs.end());
     }
@@ -96,6 +105,110 @@ private:
   UOp temporary(int n) {
     const Node& at = node(n);
     return buffer_node(next_slot_--, at.u.dtype(), at.numel, graph_.device_name(n, options_));
+  }
+
+  // ---- storage on several devices. Kernels are built over stand-ins, BUFFERs like any other; in the calls
+  // their place is taken by MSELECT and MSTACK of the storage that they name.
+
+  UOp stand_in(int n, const UOp& named) {
+    UOp result = temporary(n);
+    aliases_.emplace(result.node(), named);
+    return result;
+  }
+
+  // Results that are stacks: what only one of them stacks is computed, or copied, where it belongs.
+  void fill_stacks() {
+    for (int n : graph_.outputs) {
+      if (node(n).kind != Kind::Stack) continue;
+      std::span<const int> parts = graph_.sources_of(n);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        int part = parts[i];
+        if (!fusion_.nodes[size_t(part)].stored || is_alias(node(part).kind) || storage_[size_t(part)])
+          continue;
+        storage_[size_t(part)] = stand_in(part, mselect(storage_[size_t(n)], int64_t(i)));
+        filled_.insert({n, int(i)});
+      }
+    }
+  }
+
+  // Whether a stand-in stands for some of the base.
+  bool names(const UOp& storage, const UOp& base) const {
+    if (aliases_.empty() || !storage.is(Op::BUFFER)) return false;
+    UOp named = with_aliases(storage);
+    return named != storage && contains(named, base);
+  }
+
+  UOp alias(int n) {
+    std::vector<UOp> parts;
+    for (int source : graph_.sources_of(n)) parts.push_back(source_storage(source));
+    return stand_in(n,
+                    node(n).kind == Kind::Stack ? mstack(parts) : mselect(parts[0], position_of(node(n).u)));
+  }
+
+  // The copies that make an alias a result of its own.
+  void copy_parts(int n) {
+    std::span<const int> sources = graph_.sources_of(n);
+    const UOp& result = storage_[size_t(n)];
+    bool stack = node(n).kind == Kind::Stack;
+    std::vector<std::string> devices = split_devices(graph_.device_name(n, options_));
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (filled_.contains({n, int(i)})) continue;
+      UOp body = copy_to(param_node(1, node(n).u.dtype(), node(n).numel), devices[i]);
+      UOp from = source_storage(sources[i]);
+      UOp arguments[] = {stack ? mselect(result, int64_t(i)) : result,
+                         stack ? from : mselect(from, position_of(node(n).u))};
+      Item item;
+      item.call = call(body, arguments), item.node = n;
+      add_source(sources[i], item);
+      own_items_[n].push_back(int(out_.items.size()));
+      out_.items.push_back(std::move(item));
+    }
+  }
+
+  UOp with_aliases(const UOp& u) const {
+    if (u.is(Op::BUFFER)) {
+      auto it = aliases_.find(u.node());
+      return it == aliases_.end() ? u : with_aliases(it->second);
+    }
+    std::vector<UOp> src(u.src().begin(), u.src().end());
+    for (size_t i = u.is(Op::CALL) ? 1 : 0; i < src.size(); ++i) src[i] = with_aliases(src[i]);
+    return std::equal(src.begin(), src.end(), u.src().begin()) ? u : with_sources(u, src);
+  }
+
+  // ---- sources that calls name as they are: stored values, and dense views of storage
+
+  int below_views(int n) const {
+    while (!fusion_.nodes[size_t(n)].stored && node(n).kind != Kind::Storage) n = graph_.sources_of(n)[0];
+    return n;
+  }
+
+  UOp source_storage(int n) const {
+    if (fusion_.nodes[size_t(n)].stored) return storage_[size_t(n)];
+    auto range = contiguous_range(node(n).u, {Op::MSELECT, Op::MSTACK});
+    TOLK_CHECK(range, "a source that is not computed is neither stored nor a dense view of storage");
+    if (int base = below_views(n); fusion_.nodes[size_t(base)].stored)
+      range->storage = storage_[size_t(base)];
+    return range_storage(*range);
+  }
+
+  // What must have run before the item may read the source.
+  void add_source(int n, Item& item) const {
+    int base = below_views(n);
+    if (!fusion_.nodes[size_t(base)].stored) {
+      View view = view_below(n);
+      item.reads.push_back({base_of(node(view.storage).u), view.after});
+    } else {
+      add_stored(base, item);
+    }
+  }
+  void add_stored(int n, Item& item) const {
+    if (!is_alias(node(n).kind)) {
+      item.needs.push_back(item_of_[size_t(n)]);
+      return;
+    }
+    if (auto it = own_items_.find(n); it != own_items_.end())
+      item.needs.insert(item.needs.end(), it->second.begin(), it->second.end());
+    for (int source : graph_.sources_of(n)) add_source(source, item);
   }
 
   // A view of the body's storage, by its number: what it is at the bottom, and in which state it is read.
@@ -168,7 +281,8 @@ private:
     UOp value = values.own(n);
     const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
     kernel_item_[size_t(fused.kernel)] = int(out_.items.size());
-    if (overwrites_own_input(value, target, index)) {
+    if (overwrites_own_input(value, target, index,
+                             [this](const UOp& read, const UOp& base) { return names(read, base); })) {
       // Through a temporary: every element is read before the first is overwritten.
       int value_node = graph_.sources_of(n).back();
       UOp temporary =
@@ -193,23 +307,10 @@ private:
   void copy(int n) {
     const Node& at = node(n);
     int source = graph_.sources_of(n)[0];
-    UOp from;
-    std::vector<int> needs;
-    std::vector<State> reads;
-    if (fusion_.nodes[size_t(source)].stored) {
-      from = storage_[size_t(source)];
-      needs.push_back(item_of_[size_t(source)]);
-    } else {
-      auto range = contiguous_range(node(source).u);
-      TOLK_CHECK(range, "the source of a copy is neither stored nor a dense view of storage");
-      from = range_storage(*range);
-      View view = view_below(source);
-      reads.push_back({base_of(node(view.storage).u), view.after});
-    }
     UOp body = copy_to(param_node(1, at.u.dtype(), at.numel), graph_.device_name(n, options_));
-    UOp arguments[] = {storage_[size_t(n)], from};
+    UOp arguments[] = {storage_[size_t(n)], source_storage(source)};
     Item& item = add(n, call(body, arguments));
-    item.needs = std::move(needs), item.reads = std::move(reads);
+    add_source(source, item);
     if (auto it = absorbed_.find(n); it != absorbed_.end()) item.store = it->second;
   }
 
@@ -222,7 +323,10 @@ private:
       int reader = kernel_item_[size_t(use.kernel)];
       Item& user = out_.items[size_t(reader)];
       if (fused.stored) {
-        if (item_of_[size_t(n)] != reader) user.needs.push_back(item_of_[size_t(n)]);
+        if (is_alias(at.kind))
+          add_stored(n, user);
+        else if (item_of_[size_t(n)] != reader)
+          user.needs.push_back(item_of_[size_t(n)]);
         continue;
       }
       State state{base_of(at.u), use.state};
@@ -251,7 +355,10 @@ private:
   std::vector<UOp> storage_;     // of stored nodes
   std::vector<int> item_of_;     // that makes a node's value available, or carries out a Store
   std::vector<int> kernel_item_; // that evaluates a kernel's expression
-  std::unordered_map<int, int> absorbed_, skipped_; // Copy to Store, and back
+  std::unordered_map<int, int> absorbed_, skipped_;     // Copy to Store, and back
+  std::unordered_map<const UOpNode*, UOp> aliases_;     // of stand-ins
+  std::set<std::pair<int, int>> filled_;                // Stack, position: computed in place
+  std::unordered_map<int, std::vector<int>> own_items_; // of an alias that is a result
   int64_t next_slot_ = -1;
 };
 

@@ -23,7 +23,19 @@ struct Temporary {
 
 const std::string kHost = "HOST";
 
-UOp base_of(const UOp& argument) { return argument.is(Op::SLICE) ? argument.src(0) : argument; }
+constexpr OpSet kNaming(Op::SLICE, Op::MSELECT, Op::MSTACK); // what arguments name storage with
+
+template <typename Visit> void for_each_base(const UOp& argument, const Visit& visit) {
+  if (!argument.is(kNaming)) return visit(argument);
+  for (const UOp& s : argument.src()) for_each_base(s, visit);
+}
+
+bool on_host(const UOp& argument) {
+  bool found = false;
+  for_each_base(argument,
+                [&](const UOp& base) { found |= base.is(Op::BUFFER) && device_text(base) == kHost; });
+  return found;
+}
 
 // Which arguments the body writes. Kernels that were not made here may write any of their PARAMs.
 std::vector<bool> written_arguments(const UOp& call) {
@@ -98,23 +110,23 @@ private:
     if (!call.is(Op::CALL)) return;
     std::vector<bool> written = written_arguments(call);
     bool copy = call.src(0).is(Op::COPY);
-    for (size_t i = 1; i < call.nsrc(); ++i) {
-      UOp base = base_of(call.src(i));
-      if (!base.is(Op::BUFFER) || slot_of(base) >= 0 || elements_of(base) == 0 || held_.contains(base))
-        continue;
-      auto [it, fresh] = number_.emplace(base.node(), temporaries_.size());
-      if (fresh) {
-        Temporary t;
-        t.buffer = base, t.block = {time, time, bytes_of(base)};
-        // Contents from elsewhere, when it is read before anything here wrote it.
-        t.planned = written[i - 1];
-        temporaries_.push_back(std::move(t));
-      }
-      Temporary& t = temporaries_[it->second];
-      t.block.last = time;
-      t.copied |= copy;
-      if (copy && i == 1 && device_text(base_of(call.src(2))) == kHost) t.planned = false;
-    }
+    for (size_t i = 1; i < call.nsrc(); ++i)
+      for_each_base(call.src(i), [&](const UOp& base) {
+        if (!base.is(Op::BUFFER) || slot_of(base) >= 0 || elements_of(base) == 0 || held_.contains(base))
+          return;
+        auto [it, fresh] = number_.emplace(base.node(), temporaries_.size());
+        if (fresh) {
+          Temporary t;
+          t.buffer = base, t.block = {time, time, bytes_of(base)};
+          // Contents from elsewhere, when it is read before anything here wrote it.
+          t.planned = written[i - 1];
+          temporaries_.push_back(std::move(t));
+        }
+        Temporary& t = temporaries_[it->second];
+        t.block.last = time;
+        t.copied |= copy;
+        if (copy && i == 1 && on_host(call.src(2))) t.planned = false;
+      });
   }
 
   void divide() {
@@ -134,15 +146,24 @@ private:
     std::vector<UOp> src(call.src().begin(), call.src().end());
     bool changed = false;
     for (size_t i = 1; i < src.size(); ++i) {
-      auto it = places.find(base_of(src[i]).node());
-      if (it == places.end()) continue;
-      changed = true;
-      const UOp& place = it->second;
-      src[i] = src[i].is(Op::SLICE) ? slice_node(place.src(0), src[i].dtype(),
-                                                 place.arg().i(0) + src[i].arg().i(0), elements_of(src[i]))
-                                    : place;
+      src[i] = placed(src[i], places);
+      changed |= src[i] != call.src(i);
     }
     return changed ? with_sources(call, src) : call;
+  }
+
+  static UOp placed(const UOp& argument, const std::unordered_map<const UOpNode*, UOp>& places) {
+    if (!argument.is(kNaming)) {
+      auto it = places.find(argument.node());
+      return it == places.end() ? argument : it->second;
+    }
+    std::vector<UOp> src;
+    for (const UOp& s : argument.src()) src.push_back(placed(s, places));
+    if (argument.is(Op::SLICE) && src[0].is(Op::SLICE))
+      return slice_node(src[0].src(0), argument.dtype(), src[0].arg().i(0) + argument.arg().i(0),
+                        elements_of(argument));
+    return std::equal(src.begin(), src.end(), argument.src().begin()) ? argument
+                                                                      : with_sources(argument, src);
   }
 
   const UOp& linear_;

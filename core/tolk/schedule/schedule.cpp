@@ -14,6 +14,7 @@
 #include "tolk/schedule/index.h"
 #include "tolk/schedule/kernels.h"
 #include "tolk/schedule/memory_plan.h"
+#include "tolk/schedule/multi.h"
 #include "tolk/schedule/order.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
@@ -32,12 +33,11 @@ void add_variables(const UOp& kernel, std::set<std::string>& names) {
 }
 
 // The value of a root, given the storage of what was stored for it. A value without elements gets storage of
-// its own.
+// its own, on `device`.
 UOp result_of(const Root& root, const Graph& graph, int64_t arguments, std::vector<UOp>& outputs,
-              const Options& options) {
+              const std::string& device) {
   if (root.empty) {
-    outputs.push_back(
-        param_node(arguments + int64_t(outputs.size()), root.view.dtype(), 0, options.default_device));
+    outputs.push_back(param_node(arguments + int64_t(outputs.size()), root.view.dtype(), 0, device));
     return reshape(outputs.back(), shape_of(root.view));
   }
   if (root.node < 0) return root.view;
@@ -56,9 +56,13 @@ UOp result_of(const Root& root, const Graph& graph, int64_t arguments, std::vect
   return at;
 }
 
-// Steps 2 to 7, in the arena of the body.
-std::shared_ptr<const Template> scheduled(const UOp& body, int64_t arguments, const Options& options) {
-  Early early = early_rewrites(body, options);
+// All steps but the first and the last, in the arena of the body.
+std::shared_ptr<const Template> scheduled(const Callified& callified, const Options& options) {
+  auto arguments = int64_t(callified.arguments.size());
+  PerPosition positions;
+  positions.body = callified.body;
+  if (callified.several_devices) positions = without_multi(callified.body, options);
+  Early early = early_rewrites(positions.body, options);
   Graph graph = build_graph(early);
   IndexSpace index;
   std::vector<int> also_stored;
@@ -77,8 +81,15 @@ std::shared_ptr<const Template> scheduled(const UOp& body, int64_t arguments, co
 
   // Everything that leaves, exported under one root so that shared parts stay shared.
   std::vector<UOp> parts{list}, results;
-  for (const Root& root : graph.roots)
-    results.push_back(result_of(root, graph, arguments, made.outputs, options));
+  for (size_t i = 0; i < graph.roots.size(); ++i) {
+    const std::string& device = i < positions.devices.size() && !positions.devices[i].empty()
+                                    ? positions.devices[i]
+                                    : options.default_device;
+    results.push_back(result_of(graph.roots[i], graph, arguments, made.outputs, device));
+    if (i >= positions.shardings.size()) continue;
+    if (const Sharding& s = positions.shardings[i]; s.sharded())
+      results[i] = multi(results[i], s.axis, s.count);
+  }
   parts.insert(parts.end(), made.outputs.begin(), made.outputs.end());
   parts.insert(parts.end(), results.begin(), results.end());
   UOp whole = sink(parts);
@@ -100,6 +111,7 @@ uint64_t Options::digest() const {
   d = combine64(d, uint64_t(reduce_split_threshold));
   d = combine64(d, uint64_t(max_kernel_buffers));
   d = combine64(d, memory_plan);
+  d = combine64(d, uint64_t(ring) << 8 | uint64_t(all_to_all));
   return combine64(d, hash64(default_device));
 }
 
@@ -116,7 +128,7 @@ Schedule create_schedule(std::span<const UOp> roots, const Options& options) {
     key = schedule_key(call.body, options);
     if (options.cache) found = find_schedule(key);
     hit = found != nullptr;
-    if (!found) found = scheduled(call.body, int64_t(call.arguments.size()), options);
+    if (!found) found = scheduled(call, options);
   }
   if (!hit && options.cache) keep_schedule(key, found);
   ArenaScope global(nullptr);

@@ -7,7 +7,8 @@
 //
 // The steps, one file each:
 //   callify      storage becomes PARAM, bound variables lose their values: the body that equal computations
-//   share early        tensor-level rewrites: empty values, copies, in-place writes, large reductions in two
+//   share multi        values on several devices become values of one position, and copies between them
+//   early        tensor-level rewrites: empty values, copies, in-place writes, large reductions in two
 //   steps graph        the nodes that are reachable, in order, with what fusion needs to know of each fusion
 //   which values are stored; the index at which every use reads its value kernels      the expression of
 //   every stored value order        calls in an order that respects reads after writes and writes after reads
@@ -40,6 +41,9 @@ struct Options {
   bool memory_plan = true;
   // Where values are computed that depend on no storage.
   std::string default_device;
+  // How values are combined across devices (schedule/allreduce.h): 0 never so, 1 for many elements on more
+  // than two devices, 2 always. All to all precedes the ring; neither: every device folds everything.
+  int ring = 1, all_to_all = 0;
   // Whether an equal graph that was scheduled before is looked up, and this one is kept.
   bool cache = true;
 

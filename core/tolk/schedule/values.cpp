@@ -76,6 +76,8 @@ UOp Values::evaluated(int n, const Use& use) {
   case Kind::Store:
     return value(1);
   case Kind::Copy:
+  case Kind::Select:
+  case Kind::Stack:
   case Kind::Storage:
     break;
   }

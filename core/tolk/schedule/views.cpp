@@ -82,11 +82,11 @@ UOp viewed_state(const UOp& u) {
   return at->is(ops::Storage | OpSet(Op::AFTER)) ? *at : UOp();
 }
 
-std::optional<StorageRange> contiguous_range(const UOp& u) {
+std::optional<StorageRange> contiguous_range(const UOp& u, const OpSet& also) {
   if (!all_const(shape_of(u))) return std::nullopt;
   int64_t first = 0;
   const UOp* at = &u;
-  for (; !at->is(ops::Storage); at = &at->src(0)) {
+  for (; !at->is(ops::Storage | also); at = &at->src(0)) {
     if (!at->is(kThrough)) return std::nullopt;
     if (at->is(Op::SHRINK)) {
       auto offset = dense_box_offset(*at);

@@ -24,8 +24,9 @@ struct StorageRange {
   int64_t elements = 0;
 };
 // The range that a chain over storage reads in row-major order; nothing when it has gaps or another order, or
-// sizes that are not known. AFTERs are looked through.
-std::optional<StorageRange> contiguous_range(const UOp& u);
+// sizes that are not known. AFTERs are looked through. `also`: ops at which a chain may end as well, because
+// their value is stored.
+std::optional<StorageRange> contiguous_range(const UOp& u, const OpSet& also = {});
 // The range as storage: the storage itself when that is all of it, else a SLICE of the BUFFER or PARAM.
 UOp range_storage(const StorageRange& range);
 
