@@ -24,6 +24,7 @@ schedule::Options schedule_options(const std::string& device) {
   schedule::Options options;
   options.split_reduce = config.split_reduce != 0;
   options.memory_plan = config.no_memory_planner == 0;
+  options.ring = int(config.ring), options.all_to_all = int(config.all_to_all);
   options.default_device = device;
   return options;
 }
