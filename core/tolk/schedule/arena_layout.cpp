@@ -3,72 +3,141 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "tolk/base/check.h"
 #include "tolk/base/error.h"
+#include "tolk/schedule/tlsf.h"
 
 namespace tolk::schedule {
 namespace {
 
-int64_t rounded(int64_t bytes) {
-  if (bytes > INT64_MAX - kArenaAlignment)
-    throw InvalidArgument("a temporary of " + std::to_string(bytes) + " bytes is too large to plan");
-  return std::max<int64_t>((bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment,
-                           kArenaAlignment);
+// Pairs of blocks that meet, up to which a layout by falling size is tried: some 50 ns each.
+constexpr size_t kMostPairs = size_t(1) << 20, kMostPairsPerBlock = 64;
+
+struct Event {
+  int block;
+  bool opens;
+};
+
+// Begins and ends of lifetimes in order of time, ends first, then in order of the blocks.
+std::vector<Event> events_of(std::span<const Block> blocks) {
+  int end = 0;
+  for (const Block& b : blocks) end = std::max(end, b.last + 2);
+  std::vector<Event> events(2 * blocks.size());
+  if (size_t(end) > 8 * blocks.size() + 1024) { // few blocks in a long time
+    for (size_t i = 0; i < blocks.size(); ++i)
+      events[2 * i] = {int(i), true}, events[2 * i + 1] = {int(i), false};
+    auto key = [&](const Event& e) {
+      const Block& b = blocks[size_t(e.block)];
+      return std::pair(e.opens ? b.first : b.last + 1, e.opens);
+    };
+    std::stable_sort(events.begin(), events.end(),
+                     [&](const Event& a, const Event& b) { return key(a) < key(b); });
+    return events;
+  }
+  // Counted: two places for each time.
+  std::vector<uint32_t> next(2 * size_t(end) + 1, 0);
+  for (const Block& b : blocks) ++next[2 * size_t(b.first) + 2], ++next[2 * size_t(b.last + 1) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    events[next[2 * size_t(blocks[i].first) + 1]++] = {int(i), true};
+    events[next[2 * size_t(blocks[i].last + 1)]++] = {int(i), false};
+  }
+  return events;
 }
 
-// Placed blocks by lifetime: which are in use at some time of an interval.
-class Timeline {
-public:
-  explicit Timeline(int times) : starts_(size_t(times)) {
-    while (leaves_ < times) leaves_ *= 2;
-    cover_.resize(size_t(2 * leaves_));
-  }
-  void add(int block, int first, int last) {
-    starts_[size_t(first)].push_back(block);
-    // The segments of the tree that make up the interval.
-    for (int l = first + leaves_, r = last + leaves_ + 1; l < r; l /= 2, r /= 2) {
-      if (l & 1) cover_[size_t(l++)].push_back(block);
-      if (r & 1) cover_[size_t(--r)].push_back(block);
+// Blocks as they are placed: sizes rounded up, lifetimes as events.
+struct Task {
+  std::span<const Block> blocks;
+  std::vector<int64_t> sizes;
+  std::vector<Event> events;
+  int64_t sum = 0, alignment;
+
+  Task(std::span<const Block> b, int64_t align) : blocks(b), alignment(align) {
+    TOLK_CHECK(align >= kArenaAlignment && (align & (align - 1)) == 0,
+               "an arena's alignment is a power of two of at least 256");
+    for (const Block& block : blocks) {
+      TOLK_CHECK(block.first >= 0 && block.last >= block.first,
+                 "a block is in use from a time to a later one");
+      if (block.bytes > INT64_MAX - align)
+        throw InvalidArgument("a temporary of " + std::to_string(block.bytes) +
+                              " bytes is too large to plan");
+      sizes.push_back(std::max(align, (block.bytes + align - 1) / align * align));
+      if (__builtin_add_overflow(sum, sizes.back(), &sum))
+        throw InvalidArgument(
+            "the temporaries of a schedule are too large to plan: together they exceed 63 bits");
     }
+    events = events_of(blocks);
   }
-  // In use at `first`, or starting later up to `last`; each once.
-  template <typename F> void meeting(int first, int last, F f) const {
-    for (int at = first + leaves_; at >= 1; at /= 2)
-      for (int block : cover_[size_t(at)]) f(block);
-    for (int t = first + 1; t <= last; ++t)
-      for (int block : starts_[size_t(t)]) f(block);
+};
+
+// For every block those that are in use at some time at which it is; nothing when there are too many.
+class Meetings {
+public:
+  static std::optional<Meetings> of(const Task& task) {
+    size_t count = task.blocks.size(), pairs = 0, most = kMostPairs + kMostPairsPerBlock * count, alive = 0;
+    for (const Event& e : task.events) {
+      if (e.opens)
+        pairs += alive++;
+      else
+        --alive;
+      if (pairs > most) return {};
+    }
+    Meetings m;
+    // A block meets those that are alive when it opens. Both ends of every such pair are counted first.
+    std::vector<int> now, place(count);
+    std::vector<uint32_t> next(count + 1, 0);
+    auto sweep = [&](auto meet) {
+      now.clear();
+      for (const Event& e : task.events) {
+        if (e.opens) {
+          for (int other : now) meet(e.block, other);
+          place[size_t(e.block)] = int(now.size());
+          now.push_back(e.block);
+        } else {
+          int at = place[size_t(e.block)];
+          now[size_t(at)] = now.back();
+          place[size_t(now.back())] = at;
+          now.pop_back();
+        }
+      }
+    };
+    sweep([&](int a, int b) { ++next[size_t(a) + 1], ++next[size_t(b) + 1]; });
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    m.begin_ = next;
+    m.others_.resize(2 * pairs);
+    sweep([&](int a, int b) { m.others_[next[size_t(a)]++] = b, m.others_[next[size_t(b)]++] = a; });
+    return m;
+  }
+  std::span<const int> with(int block) const {
+    return {others_.data() + begin_[size_t(block)], others_.data() + begin_[size_t(block) + 1]};
   }
 
 private:
-  int leaves_ = 1;
-  std::vector<std::vector<int>> cover_, starts_;
+  std::vector<uint32_t> begin_;
+  std::vector<int> others_;
 };
 
-int end_of_time(std::span<const Block> blocks) {
-  int end = 0;
-  for (const Block& b : blocks) end = std::max(end, b.last + 1);
-  return end;
-}
-
-Layout by_falling_size(std::span<const Block> blocks) {
+Layout by_falling_size(const Task& task) {
   Layout out;
-  out.offsets.assign(blocks.size(), 0);
-  std::vector<int> order(blocks.size());
+  std::optional<Meetings> meetings = Meetings::of(task);
+  if (!meetings) return out;
+  constexpr int64_t kNowhere = -1;
+  out.offsets.assign(task.blocks.size(), kNowhere);
+  std::vector<int> order(task.blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return blocks[size_t(a)].bytes > blocks[size_t(b)].bytes; });
-  Timeline placed(end_of_time(blocks));
+                   [&](int a, int b) { return task.blocks[size_t(a)].bytes > task.blocks[size_t(b)].bytes; });
   std::vector<std::pair<int64_t, int64_t>> taken;
   for (int i : order) {
-    const Block& b = blocks[size_t(i)];
-    int64_t size = rounded(b.bytes), at = 0;
+    int64_t size = task.sizes[size_t(i)], at = 0;
     taken.clear();
-    placed.meeting(b.first, b.last, [&](int other) {
-      int64_t begin = out.offsets[size_t(other)];
-      taken.emplace_back(begin, begin + rounded(blocks[size_t(other)].bytes));
-    });
+    for (int other : meetings->with(i))
+      if (int64_t begin = out.offsets[size_t(other)]; begin != kNowhere)
+        taken.emplace_back(begin, begin + task.sizes[size_t(other)]);
     std::sort(taken.begin(), taken.end());
     for (auto [begin, end] : taken) {
       if (begin - at >= size) break;
@@ -76,7 +145,6 @@ Layout by_falling_size(std::span<const Block> blocks) {
     }
     out.offsets[size_t(i)] = at;
     out.bytes = std::max(out.bytes, at + size);
-    placed.add(i, b.first, b.last);
   }
   return out;
 }
@@ -132,44 +200,56 @@ private:
   int64_t end_ = 0;
 };
 
-Layout by_time(std::span<const Block> blocks) {
+// `take(size)` gives an offset, `give(offset, size)` takes it back.
+template <typename Take, typename Give> Layout by_time(const Task& task, Take take, Give give) {
   Layout out;
-  out.offsets.assign(blocks.size(), 0);
-  struct Event {
-    int time, opens, block;
-  };
-  std::vector<Event> events;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    events.push_back({blocks[i].first, 1, int(i)});
-    events.push_back({blocks[i].last + 1, 0, int(i)});
+  out.offsets.assign(task.blocks.size(), 0);
+  for (const Event& e : task.events) {
+    int64_t size = task.sizes[size_t(e.block)], &offset = out.offsets[size_t(e.block)];
+    if (!e.opens) {
+      give(offset, size);
+      continue;
+    }
+    offset = take(size);
+    out.bytes = std::max(out.bytes, offset + size);
   }
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::pair(a.time, a.opens) < std::pair(b.time, b.opens);
-  });
-  FreeList memory;
-  for (const Event& e : events) {
-    int64_t size = rounded(blocks[size_t(e.block)].bytes);
-    if (e.opens)
-      out.offsets[size_t(e.block)] = memory.take(size);
-    else
-      memory.give(out.offsets[size_t(e.block)], size);
-  }
-  out.bytes = memory.end();
   return out;
+}
+
+Layout best_fit(const Task& task) {
+  FreeList memory;
+  return by_time(
+      task, [&](int64_t size) { return memory.take(size); },
+      [&](int64_t offset, int64_t size) { memory.give(offset, size); });
+}
+
+// Twice the sum leaves room for what the buckets round up.
+Layout tlsf(const Task& task) {
+  if (task.sum > INT64_MAX / 4) return {};
+  Tlsf memory(2 * task.sum, task.alignment, 32);
+  return by_time(
+      task, [&](int64_t size) { return memory.allocate(size); },
+      [&](int64_t offset, int64_t) { memory.release(offset); });
 }
 
 } // namespace
 
-Layout lay_out(std::span<const Block> blocks) {
-  int64_t sum = 0;
-  for (const Block& b : blocks)
-    if (__builtin_add_overflow(sum, rounded(b.bytes), &sum))
-      throw InvalidArgument("the temporaries of a schedule are too large to plan");
-  Layout a = by_falling_size(blocks), b = by_time(blocks);
-  return a.bytes <= b.bytes ? a : b;
+LayoutCandidates layout_candidates(std::span<const Block> blocks, int64_t alignment) {
+  Task task(blocks, alignment);
+  return {by_falling_size(task), best_fit(task), tlsf(task)};
 }
 
-void check_layout(std::span<const Block> blocks, const Layout& layout) {
+Layout lay_out(std::span<const Block> blocks, int64_t alignment) {
+  if (blocks.empty()) return {};
+  LayoutCandidates all = layout_candidates(blocks, alignment);
+  Layout best = std::move(all.falling_size);
+  for (Layout* other : {&all.best_fit, &all.tlsf})
+    if (best.offsets.empty() || (!other->offsets.empty() && other->bytes < best.bytes))
+      best = std::move(*other);
+  return best;
+}
+
+void check_layout(std::span<const Block> blocks, const Layout& layout, int64_t alignment) {
   auto fail = [&](size_t i, const std::string& what) {
     throw InternalError("memory plan: block " + std::to_string(i) + " (" + std::to_string(blocks[i].bytes) +
                         " bytes at " + std::to_string(layout.offsets[i]) + ", times " +
@@ -177,40 +257,31 @@ void check_layout(std::span<const Block> blocks, const Layout& layout) {
                         what);
   };
   if (layout.offsets.size() != blocks.size()) throw InternalError("memory plan: a block has no place");
-  // Sweep over time; live blocks by offset.
-  struct Event {
-    int time, opens;
-    size_t block;
-  };
-  std::vector<Event> events;
   for (size_t i = 0; i < blocks.size(); ++i) {
     int64_t at = layout.offsets[i];
-    if (at < 0 || at % kArenaAlignment != 0) fail(i, "is not aligned");
+    if (at < 0 || at % alignment != 0) fail(i, "is not aligned");
     if (at + blocks[i].bytes > layout.bytes)
       fail(i, "leaves the arena of " + std::to_string(layout.bytes) + " bytes");
-    events.push_back({blocks[i].first, 1, i});
-    events.push_back({blocks[i].last + 1, 0, i});
   }
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::pair(a.time, a.opens) < std::pair(b.time, b.opens);
-  });
+  // Sweep over time; live blocks by offset.
   std::map<int64_t, size_t> live;
   auto meets = [&](size_t a, size_t b) {
     int64_t x = layout.offsets[a], y = layout.offsets[b];
     return x < y + std::max<int64_t>(blocks[b].bytes, 1) && y < x + std::max<int64_t>(blocks[a].bytes, 1);
   };
-  for (const Event& e : events) {
-    int64_t at = layout.offsets[e.block];
+  for (const Event& e : events_of(blocks)) {
+    auto block = size_t(e.block);
+    int64_t at = layout.offsets[block];
     if (!e.opens) {
       live.erase(at);
       continue;
     }
     auto next = live.lower_bound(at);
-    if (next != live.end() && meets(e.block, next->second))
-      fail(e.block, "overlaps block " + std::to_string(next->second));
-    if (next != live.begin() && meets(e.block, std::prev(next)->second))
-      fail(e.block, "overlaps block " + std::to_string(std::prev(next)->second));
-    live[at] = e.block;
+    if (next != live.end() && meets(block, next->second))
+      fail(block, "overlaps block " + std::to_string(next->second));
+    if (next != live.begin() && meets(block, std::prev(next)->second))
+      fail(block, "overlaps block " + std::to_string(std::prev(next)->second));
+    live[at] = block;
   }
 }
 

@@ -1,59 +1,56 @@
 #include "tolk/schedule/memory_plan.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/schedule/access.h"
 #include "tolk/schedule/arena_layout.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
 namespace {
 
-struct Temporary {
-  UOp buffer;
-  Block block;
-  bool copied = false; // a COPY reads or writes it
-  bool planned = true;
-  size_t lane = 0, place = 0; // its arena, its number there
-};
-
 const std::string kHost = "HOST";
 
-constexpr OpSet kNaming(Op::SLICE, Op::MSELECT, Op::MSTACK); // what arguments name storage with
-
-template <typename Visit> void for_each_base(const UOp& argument, const Visit& visit) {
-  if (!argument.is(kNaming)) return visit(argument);
-  for (const UOp& s : argument.src()) for_each_base(s, visit);
-}
-
 bool on_host(const UOp& argument) {
-  bool found = false;
-  for_each_base(argument,
-                [&](const UOp& base) { found |= base.is(Op::BUFFER) && device_text(base) == kHost; });
-  return found;
+  return std::ranges::count(split_devices(device_of(argument)), kHost) > 0;
 }
 
-// Which arguments the body writes. Kernels that were not made here may write any of their PARAMs.
-std::vector<bool> written_arguments(const UOp& call) {
-  std::vector<bool> written(call.nsrc() - 1, false);
-  const UOp& body = call.src(0);
-  if (body.is(Op::COPY)) {
-    written[0] = true;
-  } else if (body.is(Op::SINK)) {
-    for (const UOp& effect : body.src()) {
-      const UOp* at = &effect;
-      while (at->is(Op::END)) at = &at->src(0);
-      if (at->is(Op::STORE) && at->src(0).is(Op::PARAM)) written[size_t(slot_of(at->src(0)))] = true;
-    }
-  } else {
-    written.assign(written.size(), true);
-  }
-  return written;
+// A SLICE of a SLICE is one SLICE of what is below.
+UOp slice_of(const UOp& source, DType dtype, int64_t offset, int64_t elements) {
+  if (source.is(Op::SLICE)) return slice_node(source.src(0), dtype, source.arg().i(0) + offset, elements);
+  return slice_node(source, dtype, offset, elements);
 }
+
+// An argument with the BUFFERs in it replaced: `place(buffer)` gives the new storage, or null.
+class Replacer {
+public:
+  template <typename Place> UOp run(const UOp& u, const Place& place) {
+    if (u.is(Op::BUFFER)) {
+      UOp other = place(u);
+      return other ? other : u;
+    }
+    if (u.nsrc() == 0) return u;
+    if (u.is(Op::SLICE)) {
+      UOp source = run(u.src(0), place);
+      return source == u.src(0) ? u : slice_of(source, u.dtype(), u.arg().i(0), elements_of(u));
+    }
+    // Rare: values on several devices.
+    std::vector<UOp> src;
+    bool changed = false;
+    for (const UOp& s : u.src()) {
+      src.push_back(run(s, place));
+      changed |= src.back() != s;
+    }
+    return changed ? with_sources(u, src) : u;
+  }
+};
 
 int64_t bytes_of(const UOp& buffer) {
   try {
@@ -65,119 +62,311 @@ int64_t bytes_of(const UOp& buffer) {
                         " elements is too large to plan");
 }
 
+// The BUFFERs in an argument, with the positions and bytes of theirs that it covers.
+struct Part {
+  UOp buffer;
+  int64_t begin, end;
+  int64_t position; // of a device tuple; -1: all
+};
+constexpr int64_t kWhole = -1; // bytes: as many as there are
+void parts_of(const UOp& u, int64_t begin, int64_t bytes, int64_t position, std::vector<Part>& out) {
+  if (u.is(Op::BUFFER)) {
+    out.push_back({u, begin, bytes == kWhole ? kWhole : begin + bytes, position});
+  } else if (u.is(Op::SLICE)) {
+    parts_of(u.src(0), begin + u.arg().i(0), bytes == kWhole ? bytes_of(u) : bytes, position, out);
+  } else if (u.is(Op::MSELECT)) {
+    parts_of(u.src(0), begin, bytes, position_of(u), out);
+  } else if (u.is(Op::MSTACK)) {
+    for (const UOp& s : u.src()) parts_of(s, begin, bytes, -1, out);
+  } else if (u.nsrc() > 0) {
+    parts_of(u.src(0), begin, bytes, position, out);
+  }
+}
+
+// Bytes of one buffer that something wrote, as disjoint stretches in order.
+class Written {
+public:
+  void add(int64_t begin, int64_t end) {
+    auto it = std::lower_bound(stretches_.begin(), stretches_.end(), begin,
+                               [](const auto& s, int64_t b) { return s.second < b; });
+    auto last = it;
+    for (; last != stretches_.end() && last->first <= end; ++last)
+      begin = std::min(begin, last->first), end = std::max(end, last->second);
+    it = stretches_.erase(it, last);
+    stretches_.insert(it, {begin, end});
+  }
+  bool has(int64_t begin, int64_t end) const {
+    for (auto [b, e] : stretches_)
+      if (b <= begin && end <= e) return true;
+    return begin >= end;
+  }
+
+private:
+  std::vector<std::pair<int64_t, int64_t>> stretches_;
+};
+
+struct Temporary {
+  UOp buffer;
+  Block block;
+  int64_t positions = 1;
+  bool copied = false; // a COPY reads or writes it
+  bool planned = true;
+  bool all_written = false;
+  Written written;            // until then; positions one after the other
+  size_t lane = 0, place = 0; // its arena, its number there
+};
+
 class Planner {
 public:
-  Planner(const UOp& linear, std::span<const UOp> held) : linear_(linear), held_(held.begin(), held.end()) {}
+  Planner(const UOp& linear, std::span<const UOp> held, ViewLimitsOf limits)
+      : linear_(linear), limits_of_(limits), held_(held.begin(), held.end()) {}
 
   UOp run(MemoryPlanStats* stats) {
     for (size_t i = 0; i < linear_.nsrc(); ++i) collect(linear_.src(i), int(i));
     divide();
-    if (lanes_.empty()) return linear_;
     MemoryPlanStats sums;
-    std::vector<Layout> layouts;
-    std::vector<UOp> arenas;
-    for (const Lane& lane : lanes_) {
-      Layout layout = lay_out(lane.blocks);
-#ifdef TOLK_VERIFY
-      check_layout(lane.blocks, layout);
-#endif
-      for (const Block& b : lane.blocks) sums.bytes_before += b.bytes;
-      sums.buffers += lane.blocks.size();
-      sums.bytes_after += layout.bytes;
-      arenas.push_back(buffer_node(fresh_internal_slot(), DType::I8, layout.bytes, *lane.device));
-      layouts.push_back(std::move(layout));
-    }
-    sums.arenas = arenas.size();
+    for (Lane& lane : lanes_) lay_out_lane(lane, sums);
     if (stats) *stats = sums;
-    std::unordered_map<const UOpNode*, UOp> places;
-    for (const Temporary& t : temporaries_)
+    if (sums.buffers == 0) return linear_;
+    report(sums);
+    std::vector<UOp> places(temporaries_.size());
+    for (size_t i = 0; i < temporaries_.size(); ++i) {
+      const Temporary& t = temporaries_[i];
       if (t.planned)
-        places[t.buffer.node()] = slice_node(arenas[t.lane], t.buffer.dtype(),
-                                             layouts[t.lane].offsets[t.place], elements_of(t.buffer));
-    std::vector<UOp> calls;
-    for (const UOp& call : linear_.src()) calls.push_back(replaced(call, places));
+        places[i] = slice_node(lanes_[t.lane].arena, t.buffer.dtype(), lanes_[t.lane].layout.offsets[t.place],
+                               elements_of(t.buffer));
+    }
+    std::vector<UOp> calls, src;
+    calls.reserve(linear_.nsrc());
+    for (const UOp& call : linear_.src()) {
+      src.assign(call.src().begin(), call.src().end());
+      bool changed = false;
+      for (size_t i = 1; i < src.size(); ++i) {
+        UOp other = replacer_.run(src[i], [&](const UOp& buffer) {
+          uint32_t number = number_.get(buffer);
+          return number ? places[number - 1] : UOp();
+        });
+        changed |= other != src[i];
+        src[i] = std::move(other);
+      }
+      calls.push_back(changed ? with_sources(call, src) : call);
+    }
     return with_sources(linear_, calls);
   }
 
 private:
   struct Lane {
-    const std::string* device;
-    bool copies;
-    std::vector<Block> blocks;
+    std::string device;
+    ViewLimits limits;
+    std::vector<size_t> members; // temporaries
+    Layout layout;
+    UOp arena;
   };
 
-  void collect(const UOp& call, int time) {
+  ViewLimits limits_of(const std::string& device) const {
+    ViewLimits all;
+    if (!limits_of_) return all;
+    for (const std::string& one : split_devices(device)) {
+      ViewLimits its = limits_of_(one);
+      all.alignment = all.alignment == 0 || its.alignment == 0 ? 0 : std::max(all.alignment, its.alignment);
+      all.largest_offset = std::min(all.largest_offset, its.largest_offset);
+    }
+    return all;
+  }
+
+  void collect(const UOp& item, int time) {
+    const UOp& call = item.is(Op::END) ? item.src(0) : item;
     if (!call.is(Op::CALL)) return;
-    std::vector<bool> written = written_arguments(call);
-    bool copy = call.src(0).is(Op::COPY);
-    for (size_t i = 1; i < call.nsrc(); ++i)
-      for_each_base(call.src(i), [&](const UOp& base) {
-        if (!base.is(Op::BUFFER) || slot_of(base) >= 0 || elements_of(base) == 0 || held_.contains(base))
-          return;
-        auto [it, fresh] = number_.emplace(base.node(), temporaries_.size());
-        if (fresh) {
-          Temporary t;
-          t.buffer = base, t.block = {time, time, bytes_of(base)};
-          // Contents from elsewhere, when it is read before anything here wrote it.
-          t.planned = written[i - 1];
-          temporaries_.push_back(std::move(t));
-        }
-        Temporary& t = temporaries_[it->second];
-        t.block.last = time;
-        t.copied |= copy;
-        if (copy && i == 1 && on_host(call.src(2))) t.planned = false;
-      });
+    bool copy = call.src(0).is(Op::COPY), view = call.src(0).is(Op::SLICE);
+    const AccessTable::Facts& facts = accesses_.of(call.src(0));
+    touched_.clear();
+    size_t k = 0;
+    for (size_t i = 1; i < call.nsrc(); ++i) {
+      const UOp& argument = call.src(i);
+      if (!is_storage_argument(argument)) continue;
+      size_t before = touched_.size();
+      parts_.clear();
+      parts_of(argument, 0, kWhole, -1, parts_);
+      for (const Part& p : parts_) touch(p, time, facts.of(k));
+      // The call that names a held view of a temporary makes it as long-lived as the view.
+      for (size_t n = before; view && n < touched_.size(); ++n) temporary(touched_[n].number).planned = false;
+      if (copy && k == 0 && call.nsrc() > 2 && on_host(call.src(2)))
+        for (size_t n = before; n < touched_.size(); ++n) temporary(touched_[n].number).planned = false;
+      ++k;
+    }
+    // What a call reads was there before it; what it writes is there afterwards.
+    for (const Touch& touch : touched_) {
+      Temporary& t = temporary(touch.number);
+      t.copied |= copy;
+      if (facts.known && touch.access.reads && t.planned && !covered(t, touch, true)) {
+        t.planned = false;
+        if (log::enabled(1))
+          log::debug(1, "memory plan: buffer " + std::to_string(slot_of(t.buffer)) + " on " +
+                            device_text(t.buffer) + " keeps storage of its own: call " +
+                            std::to_string(time) + " reads what nothing before it wrote");
+      }
+    }
+    for (const Touch& touch : touched_)
+      if (touch.access.writes) covered(temporary(touch.number), touch, false);
+  }
+
+  struct Touch {
+    size_t number;
+    int64_t begin, end, position;
+    Access access;
+  };
+  Temporary& temporary(size_t number) { return temporaries_[number]; }
+
+  void touch(const Part& part, int time, Access access) {
+    const UOp& buffer = part.buffer;
+    uint32_t& number = number_[buffer];
+    if (!number) {
+      if (slot_of(buffer) >= 0) return; // not counted: asked for again each time
+      number = uint32_t(temporaries_.size()) + 1;
+      Temporary t;
+      t.buffer = buffer, t.block = {time, time, bytes_of(buffer)};
+      t.positions = std::ranges::count(device_text(buffer), ',') + 1;
+      t.planned = elements_of(buffer) > 0 && (held_.empty() || !held_.contains(buffer));
+      temporaries_.push_back(std::move(t));
+    }
+    Temporary& t = temporaries_[number - 1];
+    t.block.last = time;
+    touched_.push_back(
+        {number - 1, part.begin, part.end == kWhole ? t.block.bytes : part.end, part.position, access});
+  }
+
+  // Whether the bytes were written, or notes that they are now.
+  static bool covered(Temporary& t, const Touch& touch, bool ask) {
+    if (t.all_written) return true;
+    if (!ask && touch.position < 0 && touch.begin == 0 && touch.end == t.block.bytes)
+      return t.all_written = true;
+    int64_t first = touch.position < 0 ? 0 : touch.position,
+            last = touch.position < 0 ? t.positions - 1 : touch.position;
+    if (t.positions == 1) first = last = 0;
+    // Positions as numbers of their own stretch; sizes near 2^63 on many devices do not fit and are refused.
+    for (int64_t p = first; p <= last; ++p) {
+      int64_t base;
+      if (__builtin_mul_overflow(p, t.block.bytes, &base) || base > INT64_MAX - t.block.bytes)
+        throw InvalidArgument("a temporary on " + std::to_string(t.positions) +
+                              " devices is too large to plan");
+      if (!ask)
+        t.written.add(base + touch.begin, base + touch.end);
+      else if (!t.written.has(base + touch.begin, base + touch.end))
+        return false;
+    }
+    return true;
   }
 
   void divide() {
     std::map<std::pair<std::string, bool>, size_t> lane_of;
-    for (Temporary& t : temporaries_) {
+    for (size_t i = 0; i < temporaries_.size(); ++i) {
+      Temporary& t = temporaries_[i];
       if (!t.planned) continue;
-      const std::string& device = device_text(t.buffer);
-      auto [it, fresh] = lane_of.emplace(std::pair(device, t.copied), lanes_.size());
-      if (fresh) lanes_.push_back({&device_text(t.buffer), t.copied, {}});
-      t.lane = it->second, t.place = lanes_[t.lane].blocks.size();
+      auto [it, fresh] = lane_of.try_emplace(std::pair(device_text(t.buffer), t.copied), lanes_.size());
+      if (fresh) lanes_.push_back({device_text(t.buffer), limits_of(device_text(t.buffer)), {}, {}, {}});
+      Lane& lane = lanes_[it->second];
+      if (lane.limits.alignment == 0) {
+        t.planned = false;
+        continue;
+      }
       if (t.copied) t.block.last += t.block.last - t.block.first + 1;
-      lanes_[t.lane].blocks.push_back(t.block);
+      t.lane = it->second;
+      lane.members.push_back(i);
     }
   }
 
-  static UOp replaced(const UOp& call, const std::unordered_map<const UOpNode*, UOp>& places) {
-    std::vector<UOp> src(call.src().begin(), call.src().end());
-    bool changed = false;
-    for (size_t i = 1; i < src.size(); ++i) {
-      src[i] = placed(src[i], places);
-      changed |= src[i] != call.src(i);
+  void lay_out_lane(Lane& lane, MemoryPlanStats& sums) {
+    int64_t alignment = std::max(kArenaAlignment, lane.limits.alignment);
+    std::vector<Block> blocks;
+    // Again without those that came to lie where the device cannot reach them.
+    for (bool done = false; !done && !lane.members.empty();) {
+      done = true;
+      blocks.clear();
+      for (size_t i : lane.members) blocks.push_back(temporaries_[i].block);
+      lane.layout = lay_out(blocks, alignment);
+      size_t kept = 0;
+      for (size_t k = 0; k < lane.members.size(); ++k) {
+        Temporary& t = temporaries_[lane.members[k]];
+        t.planned = lane.layout.offsets[k] <= lane.limits.largest_offset;
+        t.place = kept;
+        done &= t.planned;
+        if (t.planned) lane.members[kept++] = lane.members[k];
+      }
+      lane.members.resize(kept);
     }
-    return changed ? with_sources(call, src) : call;
+    if (lane.members.empty()) return;
+#ifdef TOLK_VERIFY
+    check_layout(blocks, lane.layout, alignment);
+#endif
+    for (const Block& b : blocks) sums.bytes_before += b.bytes;
+    sums.buffers += blocks.size();
+    sums.bytes_after += lane.layout.bytes;
+    ++sums.arenas;
+    lane.arena = buffer_node(fresh_internal_slot(), DType::I8, lane.layout.bytes, lane.device);
   }
 
-  static UOp placed(const UOp& argument, const std::unordered_map<const UOpNode*, UOp>& places) {
-    if (!argument.is(kNaming)) {
-      auto it = places.find(argument.node());
-      return it == places.end() ? argument : it->second;
-    }
-    std::vector<UOp> src;
-    for (const UOp& s : argument.src()) src.push_back(placed(s, places));
-    if (argument.is(Op::SLICE) && src[0].is(Op::SLICE))
-      return slice_node(src[0].src(0), argument.dtype(), src[0].arg().i(0) + argument.arg().i(0),
-                        elements_of(argument));
-    return std::equal(src.begin(), src.end(), argument.src().begin()) ? argument
-                                                                      : with_sources(argument, src);
+  static void report(const MemoryPlanStats& sums) {
+    if (!log::enabled(1) || sums.bytes_before == sums.bytes_after) return;
+    char text[160];
+    std::snprintf(text, sizeof text, "memory reduced from %.2f MB -> %.2f MB, %zu -> %zu bufs",
+                  double(sums.bytes_before) / 1e6, double(sums.bytes_after) / 1e6, sums.buffers, sums.arenas);
+    log::debug(1, text);
   }
 
   const UOp& linear_;
+  ViewLimitsOf limits_of_;
   std::unordered_set<UOp, UOpHash> held_;
+  AccessTable accesses_;
+  Replacer replacer_;
+  std::vector<Part> parts_;
+  std::vector<Touch> touched_;
   std::vector<Temporary> temporaries_;
-  std::unordered_map<const UOpNode*, size_t> number_;
+  NodeNumbers number_; // in temporaries_, from 1
   std::vector<Lane> lanes_;
 };
 
 } // namespace
 
-UOp plan_memory(const UOp& linear, std::span<const UOp> held, MemoryPlanStats* stats) {
-  if (!linear.is(Op::LINEAR)) return linear;
-  return Planner(linear, held).run(stats);
+UOp inline_slice_calls(const UOp& linear, std::span<const UOp> held) {
+  auto is_view = [](const UOp& call) { return call.is(Op::CALL) && call.src(0).is(Op::SLICE); };
+  if (!linear.is(Op::LINEAR) || std::ranges::none_of(linear.src(), is_view)) return linear;
+  std::unordered_set<UOp, UOpHash> kept(held.begin(), held.end());
+  UOpMap views;
+  Replacer replacer;
+  auto inlined = [&](const UOp& argument) {
+    return replacer.run(argument, [&](const UOp& buffer) {
+      auto it = views.find(buffer);
+      return it == views.end() ? UOp() : it->second;
+    });
+  };
+  std::vector<UOp> calls, src;
+  for (const UOp& call : linear.src()) {
+    if (!call.is(Op::CALL)) {
+      calls.push_back(call);
+      continue;
+    }
+    bool view = is_view(call) && call.nsrc() == 3;
+    src.assign(call.src().begin(), call.src().end());
+    // The name that a SLICE call gives is not a use of what the name meant before.
+    for (size_t i = view ? 2 : 1; i < src.size(); ++i) src[i] = inlined(src[i]);
+    if (view && src[1].is(Op::BUFFER)) {
+      if (!kept.contains(src[1])) {
+        const UOp& body = src[0];
+        views[src[1]] = slice_of(src[2], body.dtype(), body.arg().i(0), elements_of(body));
+        continue;
+      }
+      views.erase(src[1]);
+    }
+    calls.push_back(with_sources(call, src));
+  }
+  return with_sources(linear, calls);
+}
+
+UOp plan_memory(const UOp& linear, std::span<const UOp> held, MemoryPlanStats* stats, ViewLimitsOf limits) {
+  if (stats) *stats = {};
+  if (!linear.is(Op::LINEAR) || Config::current().no_memory_planner != 0) return linear;
+  UOp list = inline_slice_calls(linear, held);
+  return Planner(list, held, limits).run(stats);
 }
 
 } // namespace tolk::schedule

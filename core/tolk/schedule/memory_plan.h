@@ -1,9 +1,12 @@
-// Temporaries of a LINEAR share memory where their lifetimes allow: one arena BUFFER for each device and
-// lane, every temporary a SLICE of it. The executed graph and the planned one are the same object.
+// Temporaries of a LINEAR share memory where their lifetimes allow: one arena BUFFER for each placement and
+// lane, every temporary a SLICE of it. The executed graph and the planned one are the same object. (The
+// design calls this memory_plan_rewrite.)
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tolk/base/api.h"
@@ -16,12 +19,32 @@ struct MemoryPlanStats {
   size_t buffers = 0, arenas = 0;
 };
 
-// The LINEAR with its temporaries planned: BUFFERs with negative slots that are not in `held` (compared by
-// identity), whose first call writes them. Buffers that a COPY touches are in a lane of their own, where
-// memory is free again only after as many calls more as the buffer lived, so that transfers need not wait for
-// one another; buffers filled from HOST are left alone, since a device may use the host's memory in their
-// place. Bodies are not touched. The layout depends on `linear` alone. Throws InvalidArgument ("too large")
-// when sizes do not fit 63 bits. A node that is no LINEAR is returned as it is.
-TOLK_API UOp plan_memory(const UOp& linear, std::span<const UOp> held = {}, MemoryPlanStats* stats = nullptr);
+// Where views of a device's buffers may begin. Planned places are multiples of 256 in any case.
+struct ViewLimits {
+  int64_t alignment = 1; // of their offset in bytes, a power of two; 0: at the buffer's begin alone
+  int64_t largest_offset = std::numeric_limits<int64_t>::max();
+};
+// Of one device by its canonical name. Scheduling knows no devices, so whoever does brings this along.
+using ViewLimitsOf = ViewLimits (*)(const std::string& device);
+
+// The LINEAR with its temporaries planned: BUFFERs with negative slots, anywhere inside an argument, that are
+// not in `held` (compared by identity), whose first call writes them, and all of whose devices have views at
+// offsets. What is on several devices has the same place on all of them. Left alone are buffers filled from
+// HOST, since a device may use the host's memory in their place, and buffers that are read where nothing
+// before has written them: their contents come from elsewhere (DEBUG=1 names them).
+//
+// Buffers that a COPY touches are in a lane of their own, where memory is free again only after as many calls
+// more as the buffer lived, so that transfers need not wait for one another. A SLICE call whose result is not
+// held is dropped, and its result is written as a SLICE of the source everywhere behind it.
+//
+// Bodies are not touched. The layout depends on `linear` alone; nothing may be read through a planned node
+// after the run. With NO_MEMORY_PLANNER, and when it is no LINEAR, `linear` is returned as it is. Throws
+// InvalidArgument ("too large") when sizes do not fit 63 bits. DEBUG=1 prints what was saved.
+TOLK_API UOp plan_memory(const UOp& linear, std::span<const UOp> held = {}, MemoryPlanStats* stats = nullptr,
+                         ViewLimitsOf limits = nullptr);
+
+// The LINEAR without the SLICE calls whose results are not held: later arguments name a SLICE of the source
+// in their place. Part of plan_memory, and all of it that batching needs.
+TOLK_API UOp inline_slice_calls(const UOp& linear, std::span<const UOp> held = {});
 
 } // namespace tolk::schedule

@@ -1,8 +1,8 @@
 #include "tolk/uop/intern_internal.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <unordered_map>
 
 #include "tolk/base/error.h"
 
@@ -43,6 +43,87 @@ uint64_t key_hash(Op op, DType dtype, int lanes, std::span<const UOp> src, const
 bool is_shared_constant(const NodeKey& key) {
   return key.op == Op::CONST && !key.arg.data && (key.arg.word + 64 < 1024 || is_float(key.dtype) == false);
 }
+
+// Memory of global nodes that went, kept by the thread that dropped them for the next ones of their size. A
+// schedule comes and goes as a whole, and the general allocator would join and split thousands of pieces.
+class SpareNodes {
+public:
+  static void* take(size_t nsrc) {
+    if (kKeep && nsrc < kSizes && alive_) {
+      std::vector<void*>& spare = mine().spare_[nsrc];
+      if (!spare.empty()) {
+        void* memory = spare.back();
+        spare.pop_back();
+        return memory;
+      }
+    }
+    return ::operator new(node_bytes(nsrc));
+  }
+  static void give(void* memory, size_t nsrc) {
+    if (kKeep && nsrc < kSizes && alive_ && mine().spare_[nsrc].size() < kMost)
+      mine().spare_[nsrc].push_back(memory);
+    else
+      ::operator delete(memory);
+  }
+  ~SpareNodes() {
+    alive_ = false; // handles in static objects may still be dropped
+    for (std::vector<void*>& spare : spare_)
+      for (void* memory : spare) ::operator delete(memory);
+  }
+
+private:
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr bool kKeep = false; // a use of a dead node is to be found
+#else
+  static constexpr bool kKeep = true;
+#endif
+  static constexpr size_t kSizes = 8; // nodes of fewer sources
+  static constexpr size_t kMost = 16384;
+  static SpareNodes& mine() {
+    static thread_local SpareNodes one;
+    return one;
+  }
+  static thread_local bool alive_;
+  std::array<std::vector<void*>, kSizes> spare_;
+};
+thread_local bool SpareNodes::alive_ = true;
+
+// Payloads by content, for the life of the process. Open addressing with the hash beside the pointer: a look
+// at another payload's memory is rare.
+class ArgTable {
+public:
+  const ArgData* find(uint64_t hash, std::vector<int64_t> ints, std::vector<std::string> texts) {
+    std::lock_guard lock(mutex_);
+    if ((used_ + 1) * 2 > slots_.size()) grow();
+    size_t mask = slots_.size() - 1, i = hash & mask;
+    for (; slots_[i].data; i = (i + 1) & mask)
+      if (slots_[i].hash == hash && slots_[i].data->ints == ints && slots_[i].data->texts == texts)
+        return slots_[i].data;
+    slots_[i] = {hash, new ArgData{std::move(ints), std::move(texts), hash}};
+    ++used_;
+    return slots_[i].data;
+  }
+
+private:
+  struct Slot {
+    uint64_t hash = 0;
+    const ArgData* data = nullptr;
+  };
+  void grow() {
+    std::vector<Slot> old(std::max<size_t>(64, 2 * slots_.size()));
+    old.swap(slots_);
+    size_t mask = slots_.size() - 1;
+    for (const Slot& s : old) {
+      if (!s.data) continue;
+      size_t i = s.hash & mask;
+      while (slots_[i].data) i = (i + 1) & mask;
+      slots_[i] = s;
+    }
+  }
+  std::mutex mutex_;
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+};
 
 } // namespace
 
@@ -167,7 +248,7 @@ UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
   if (found) return UOp::adopt(found);
   // The bit above the immortal one marks a shared constant: immortal, but still of the global table.
   uint32_t refs = is_shared_constant(key) ? UOpNode::kImmortal | 1 : 1;
-  UOpNode* node = construct_node(::operator new(node_bytes(src.size())), key,
+  UOpNode* node = construct_node(SpareNodes::take(src.size()), key,
                                  next_global_id.fetch_add(1, std::memory_order_relaxed), refs);
   shard.table.insert(node);
   return UOp::adopt(node);
@@ -208,8 +289,9 @@ void UOp::release_counted() {
       if (s->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal) continue;
       if (s->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) work.push_back(s);
     }
+    size_t nsrc = node->nsrc;
     node->~UOpNode();
-    ::operator delete(node);
+    SpareNodes::give(node, nsrc);
   }
   pending = nullptr;
 }
@@ -249,17 +331,8 @@ Arg::Arg(std::vector<int64_t> ints, std::vector<std::string> texts) {
     h = mix(h, t.size());
     for (char c : t) h = mix(h, uint64_t(uint8_t(c)));
   }
-  static std::mutex mutex;
-  static auto* table = new std::unordered_multimap<uint64_t, const ArgData*>;
-  std::lock_guard lock(mutex);
-  auto [begin, end] = table->equal_range(h);
-  for (auto it = begin; it != end; ++it)
-    if (it->second->ints == ints && it->second->texts == texts) {
-      data = it->second;
-      return;
-    }
-  data = new ArgData{std::move(ints), std::move(texts), h};
-  table->emplace(h, data);
+  static auto* tables = new ArgTable[kShards];
+  data = tables[h >> 58].find(h, std::move(ints), std::move(texts));
 }
 
 } // namespace tolk
