@@ -77,6 +77,7 @@ public:
   uint64_t base_id() const { return base_ ? base_->id_ : id_; }
   bool is_view() const { return base_ != nullptr; }
   bool writable() const { return base_ ? base_->writable_ : writable_; }
+  bool imported() const { return root().imported_; } // memory of the caller or of another device
   const std::string& label() const { return base_ ? base_->options_.label : options_.label; }
 
   // Whether there is storage; a view shares its root's.

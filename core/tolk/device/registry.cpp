@@ -348,6 +348,16 @@ Device* find_open_device(std::string_view text) {
   return it == r.devices.end() ? nullptr : it->second.get();
 }
 
+std::vector<Device*> open_devices() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  std::vector<Device*> open;
+  if (r.host && r.host->alive()) open.push_back(r.host.get());
+  for (auto& [name, device] : r.devices)
+    if (device && device->alive()) open.push_back(device.get());
+  return open;
+}
+
 Device& host_device() {
   static Device& host = [&]() -> Device& {
     Registry& r = registry();

@@ -39,6 +39,8 @@ TOLK_API std::vector<std::string> default_devices();
 TOLK_API Device& device(std::string_view name);
 // The device when it is open, else null; never opens or loads.
 TOLK_API Device* find_open_device(std::string_view name);
+// Every open device that is alive, HOST too when it is in use.
+TOLK_API std::vector<Device*> open_devices();
 // Plain host memory, built in; kernels do not run on it.
 TOLK_API Device& host_device();
 

@@ -9,23 +9,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <unordered_map>
-#include <variant>
+#include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/device/buffer.h"
-#include "tolk/device/multi_buffer.h"
+#include "tolk/engine/any_buffer.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::engine {
-
-// Storage on one device, or a shard of equal size on each of several. Default-constructed: none.
-using AnyBuffer = std::variant<BufferRef, MultiBufferRef>;
-inline bool is_multi(const AnyBuffer& buffer) { return std::holds_alternative<MultiBufferRef>(buffer); }
-inline bool has_value(const AnyBuffer& buffer) {
-  return std::visit([](const auto& b) { return b != nullptr; }, buffer);
-}
 
 class GraphCall;
 class PreparedLinears;
@@ -68,9 +60,9 @@ public:
   // Drops the prepared forms of LINEARs and the graph calls, for example before storage is released; the
   // next run prepares and records anew.
   void drop_prepared();
-  // TOLK_TEST_POISON: fills every buffer that was made here and is allocated with 0xA5, so that a run that
-  // reads what an earlier one left is found out. run_linear calls it after a run.
-  void poison();
+  // TOLK_TEST_POISON: fills those of `nodes` that were made here and are allocated with 0xA5, so that a run
+  // that reads what an earlier one left is found out. run_linear does it with the arenas after a run.
+  void poison(std::span<const UOp> nodes);
 
   // --- for this layer ---
   // Binds a node that has no storage yet; false when it has some. The epoch stays: nobody can have resolved
@@ -95,7 +87,7 @@ private:
   std::vector<Entry> entries_;
   std::unordered_map<const UOpNode*, size_t> index_; // entries_ holds the nodes
   std::unordered_map<UOp, AnyBuffer, UOpHash> views_;
-  uint64_t epoch_ = 0, views_epoch_ = 0;
+  uint64_t epoch_ = 0;
   std::unordered_map<UOp, std::unique_ptr<GraphCall>, UOpHash> graph_calls_;
   std::unique_ptr<PreparedLinears> prepared_;
 };

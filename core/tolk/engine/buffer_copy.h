@@ -42,4 +42,10 @@ struct Runner {
 TOLK_API Runner buffer_copy(Device& device, int64_t total_bytes, const std::string& dest_device,
                             const std::string& src_device);
 
+// "copy <size>, <destination> <- <source>" with names cut to 7 characters.
+TOLK_API std::string copy_name(int64_t total_bytes, const std::string& dest_device,
+                               const std::string& src_device);
+// The checks of a copy's buffers, (destination, source); touches nothing.
+TOLK_API void check_copy(std::span<const BufferRef> buffers);
+
 } // namespace tolk::engine

@@ -1,37 +1,20 @@
 #include "tolk/engine/compile.h"
 
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <tuple>
+#include <algorithm>
+#include <memory>
 
 #include "tolk/base/config.h"
 #include "tolk/base/disk_cache.h"
 #include "tolk/base/error.h"
 #include "tolk/base/hash.h"
 #include "tolk/base/log.h"
-#include "tolk/base/thread_pool.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/compile_linear.h"
 #include "tolk/render/renderer.h"
 #include "tolk/uop/print.h"
 
 namespace tolk::engine {
 namespace {
-
-// Equal kernels are equal nodes, so the node is the key; the entry keeps it alive.
-using ProgramKey = std::tuple<uint64_t /*node id*/, uint32_t /*device*/, uint64_t /*settings*/, bool>;
-struct CachedProgram {
-  UOp ast;
-  CompiledCall call;
-};
-struct ProgramCache {
-  std::mutex mutex;
-  std::map<ProgramKey, CachedProgram> programs;
-};
-ProgramCache& cache() {
-  static auto* all = new ProgramCache; // leaked: programs outlive static destructors harmlessly
-  return *all;
-}
 
 codegen::Options codegen_options(const Device& device) {
   const Config& config = Config::current();
@@ -61,40 +44,6 @@ Rendered render_for(const UOp& ast, Device& device, uint32_t target_index, bool 
   out.text = renderer->render(out.kernel->ir, RenderOptions{may_alias});
   if (log::enabled(4) && !out.text.empty()) log::debug(4, out.text);
   return out;
-}
-
-CompiledCall build(const CompileRequest& request) {
-  Device& on = device(request.device);
-  uint32_t target_index = on.target_index();
-  Rendered rendered = render_for(request.ast, on, target_index, request.may_alias);
-  const codegen::Kernel& kernel = *rendered.kernel;
-  tolk_kernel_ir view = kernel.ir.view();
-  KernelSource source;
-  source.target_index = target_index;
-  source.text = rendered.text;
-  if (rendered.text.empty()) source.ir = &view; // the target takes the kernel itself
-  source.entry = kernel.info.name;
-  source.params = kernel.ir.params;
-  source.shared_bytes = kernel.info.shared_bytes;
-  if (request.may_alias) source.flags |= TOLK_SOURCE_ARGS_MAY_ALIAS;
-  for (int i = 0; i < 3; ++i) source.local[size_t(i)] = uint32_t(kernel.info.local[i]);
-
-  bool cached = Config::current().compile_cache != 0 && !rendered.text.empty();
-  ContentKey key =
-      cached ? Hasher().text(on.compiler_key(target_index)).text(rendered.text).number(source.flags).finish()
-             : ContentKey{};
-  if (cached)
-    if (auto binary = DiskCache::shared().get(key)) {
-      try {
-        return {rendered.kernel, on.load(source, *binary)};
-      } catch (const FormatError&) {
-        // Made for another machine or damaged in a way that the checksum missed: compile again.
-      }
-    }
-  CompiledKernel compiled = on.compile(source);
-  if (!compiled.log.empty()) log::debug(4, compiled.log);
-  if (cached) DiskCache::shared().put(key, compiled.bytes);
-  return {rendered.kernel, on.load(source, compiled.bytes)};
 }
 
 } // namespace
@@ -128,44 +77,45 @@ std::string render_kernel(const UOp& ast, const std::string& name) {
   return render_for(ast, on, on.target_index(), false).text;
 }
 
-std::vector<CompiledCall> compile_all(std::span<const CompileRequest> requests, const Progress& progress) {
-  std::vector<CompiledCall> results(requests.size());
-  uint64_t settings = Config::current().codegen_digest();
-  std::map<ProgramKey, std::vector<size_t>> missing; // requests that share a program that does not exist yet
-  {
-    std::lock_guard lock(cache().mutex);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      ProgramKey key{requests[i].ast.id(), device(requests[i].device).id(), settings, requests[i].may_alias};
-      if (auto it = cache().programs.find(key); it != cache().programs.end())
-        results[i] = it->second.call;
-      else
-        missing[key].push_back(i);
+UOp to_program(Device& on, const UOp& sink, bool may_alias) {
+  ProgramEntry entry;
+  entry.sink = sink;
+  entry.device = on.name();
+  entry.target_index = on.target_index();
+  entry.target_key = on.compiler_key(entry.target_index);
+  entry.may_alias = may_alias;
+  if (may_alias) entry.flags |= TOLK_SOURCE_ARGS_MAY_ALIAS;
+  Rendered rendered = render_for(sink, on, entry.target_index, may_alias);
+  entry.info = rendered.kernel->info;
+  entry.params = rendered.kernel->ir.params;
+  entry.text = std::move(rendered.text);
+  entry.kernel = std::move(rendered.kernel);
+  bool from_text = !entry.text.empty();
+  bool cached = from_text && Config::current().compile_cache != 0;
+  ContentKey key =
+      cached ? Hasher().text(entry.target_key).text(entry.text).number(entry.flags).finish() : ContentKey{};
+  if (cached)
+    if (auto binary = DiskCache::shared().get(key)) {
+      try {
+        ProgramEntry found = entry;
+        found.binary = std::move(*binary);
+        UOp program = program_node(std::move(found));
+        get_runtime(on, program);
+        return program;
+      } catch (const FormatError&) {
+        // Made for another machine or damaged in a way that the checksum missed: compile again.
+      }
     }
-  }
-  std::vector<std::pair<ProgramKey, std::vector<size_t>>> work(missing.begin(), missing.end());
-  std::atomic<size_t> done{0};
-  std::mutex progress_mutex;
-  if (progress && !work.empty()) progress(0, work.size());
-  parallel_for(work.size(), compile_threads(), [&](size_t w) {
-    const CompileRequest& request = requests[work[w].second[0]];
-    CompiledCall call = build(request);
-    for (size_t i : work[w].second) results[i] = call;
-    {
-      std::lock_guard lock(cache().mutex);
-      cache().programs.emplace(work[w].first, CachedProgram{request.ast, call});
-    }
-    size_t n = ++done;
-    if (progress) {
-      std::lock_guard lock(progress_mutex);
-      progress(n, work.size());
-    }
-  });
-  return results;
-}
-
-void clear_program_cache() {
-  std::lock_guard lock(cache().mutex);
-  cache().programs.clear();
+  KernelSource source = kernel_source(entry);
+  tolk_kernel_ir view = entry.kernel->ir.view();
+  if (!from_text) source.ir = &view; // the target takes the kernel itself
+  CompiledKernel compiled = on.compile(source);
+  if (!compiled.log.empty()) log::debug(4, compiled.log);
+  if (cached) DiskCache::shared().put(key, compiled.bytes);
+  entry.binary = std::move(compiled.bytes);
+  UOp program = program_node(std::move(entry));
+  get_runtime(on, program);
+  return program;
 }
 
 } // namespace tolk::engine

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "tolk/base/api.h"
 #include "tolk/device/program.h"
@@ -19,10 +21,6 @@ namespace tolk::engine {
 // (PARALLEL); any other function is called one kernel at a time, in the order of the calls.
 using ToProgram = std::function<UOp(Device& device, const UOp& sink, bool may_alias)>;
 
-// Code generation, rendering, disk cache, the plugin's compiler, and a first load. Throws CompileError with
-// the kernel's name and the compiler's log, InternalError for a fault of code generation, DeviceError.
-TOLK_API UOp to_program(Device& device, const UOp& sink, bool may_alias);
-
 // The LINEAR with every SINK body replaced by its PROGRAM; nested LINEARs are spliced, END(CALL) unwrapped.
 // Arguments and order stay; SLICE, COPY, CUSTOM_FUNCTION and compiled PROGRAM calls are the same nodes
 // afterwards, and compiling twice changes nothing. A kernel belongs to the device of its first buffer
@@ -36,9 +34,15 @@ TOLK_API UOp to_program(Device& device, const UOp& sink, bool may_alias);
 TOLK_API UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& linear,
                             std::optional<int> beam = {}, const Progress& progress = {});
 
+// One kernel, through the same cache.
+TOLK_API UOp compile_kernel(Device& device, const ToProgram& make_program, const UOp& sink, bool may_alias);
+
 // The program loaded on a device, kept by content and device. With `cache` false a private one, for tuning.
 // Throws InvalidArgument "PROGRAM is missing its compiled binary", DeviceError, FormatError.
 TOLK_API ProgramRef get_runtime(Device& device, const UOp& program, bool cache = true);
+
+// What the plugin's compiler and loader take for an entry; borrows from it.
+TOLK_API KernelSource kernel_source(const ProgramEntry& entry);
 
 struct CacheStats {
   uint64_t program_hits = 0, program_misses = 0, runtime_hits = 0, runtime_misses = 0;
@@ -50,6 +54,10 @@ TOLK_API void clear_caches();
 
 // Whether a store of the kernel can reach the bytes of another argument of the call.
 TOLK_API bool may_alias(const UOp& sink, std::span<const UOp> arguments);
+
+// The calls of a LINEAR in order: nested LINEARs spliced, END(CALL) unwrapped. Throws InvalidArgument
+// "expected CALL, got <op>".
+TOLK_API std::vector<UOp> flat_calls(const UOp& linear);
 
 // The beam width that a kernel's SINK asks for; 0: none.
 TOLK_API int beam_of(const UOp& sink);

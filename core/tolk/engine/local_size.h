@@ -36,9 +36,12 @@ struct LocalSizeProblem {
 TOLK_API std::vector<int64_t> optimize_local_size(const LocalSizeProblem& problem,
                                                   const LocalSizeTrial& trial);
 
-// The PROGRAM with a work-group size for the device: tuned when all its sizes are known, groups of one when
-// one is symbolic. The same node when its size is set already or the device has no work-groups. Results are
-// kept for the process, dropped by clear_caches.
+// The PROGRAM with a work-group size for the device: tuned, on scratch storage, when all its sizes are known,
+// by sizes that divide; groups of one when one is symbolic or the trials fail. The same node when its size is
+// set already or the device has no work-groups. Results are kept for the process, dropped by clear_caches.
 TOLK_API UOp with_tuned_local_size(Device& device, const UOp& program);
+
+// For clear_caches.
+void clear_local_sizes();
 
 } // namespace tolk::engine

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
+#include "tolk/base/hash.h"
 #include "tolk/codegen/codegen.h"
 #include "tolk/device/program.h"
 #include "tolk/engine/var_vals.h"
@@ -39,6 +40,7 @@ struct ProgramEntry {
   uint32_t target_index = 0, flags = 0;          // of the device's targets; TOLK_SOURCE_*
   std::string target_key;                        // Device::compiler_key: who can load the bytes
   bool may_alias = false;                        // written arguments may overlap others
+  ContentKey code_key;                           // of the loadable code; filled by program_node
   bool has_binary() const { return kernel != nullptr || !binary.empty(); }
 };
 

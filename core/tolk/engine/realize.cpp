@@ -34,11 +34,16 @@ schedule::Options schedule_options(const std::string& device) {
 Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
   Prepared out;
   auto begin = Clock::now();
-  schedule::Schedule schedule =
-      schedule::create_schedule(roots, schedule_options(device.empty() ? default_device() : device));
+  const std::string ambient = device.empty() ? default_device() : device;
+  schedule::Schedule schedule = schedule::create_schedule(roots, schedule_options(ambient));
   out.schedule_ms = ms_since(begin);
   begin = Clock::now();
-  out.plan = Plan(schedule.linear, schedule.vars, progress);
+  out.linear = std::move(schedule.linear);
+  out.vars = std::move(schedule.vars);
+  if (out.linear.nsrc() != 0) {
+    out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
+    prepare_linear(*out.binding, out.linear, out.vars, progress);
+  }
   out.compile_ms = ms_since(begin);
   out.results = std::move(schedule.results);
   return out;
@@ -54,6 +59,10 @@ schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string
   return schedule;
 }
 
+void Prepared::run() const {
+  if (binding) run_linear(*binding, linear, {.var_vals = vars});
+}
+
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
   if (is_capturing()) {
     schedule::Schedule captured = create_schedule(roots, device);
@@ -62,7 +71,7 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) 
     return captured.results;
   }
   Prepared prepared = prepare(roots, device);
-  prepared.plan.run();
+  prepared.run();
   for (size_t i = 0; i < roots.size(); ++i)
     if (roots[i] != prepared.results[i]) schedule::set_realized(roots[i], prepared.results[i]);
   return prepared.results;

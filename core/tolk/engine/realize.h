@@ -1,23 +1,29 @@
 // Computing tensor nodes: schedule, compile, run, and remember the results.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/plan.h"
+#include "tolk/engine/run_linear.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::engine {
 
-// A schedule that is compiled but not run. `results[i]` denotes the value of root i once the plan ran; run it
-// again after the inputs' storage got new contents.
-struct Prepared {
-  Plan plan;
+// A schedule that is compiled but not run. `results[i]` denotes the value of root i once it ran; run it again
+// after the inputs' storage got new contents. One run at a time.
+struct TOLK_API Prepared {
+  UOp linear;
+  VarVals vars;
+  std::shared_ptr<BufferBinding> binding; // storage of the temporaries, and the prepared form
   std::vector<UOp> results;
   double schedule_ms = 0, compile_ms = 0;
+
+  void run() const;
+  size_t kernel_count() const { return linear ? count_kernels(linear) : 0; }
 };
 // `device` is where values without a device (constants) are stored; empty means the default one.
 TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},

@@ -12,12 +12,12 @@ namespace tolk::engine {
 
 // What one run brings along. Everything defaults to empty or false, but update_stats.
 struct ExecContext {
-  VarVals var_vals;
-  std::vector<UOp> input_uops;          // what PARAM k stands for
-  std::vector<AnyBuffer> input_overlay; // storage for PARAM k that precedes input_uops; none where empty
-  bool jit = false;                     // the LINEAR is compiled already
-  bool wait = false;                    // block until the work is done, and time it
-  bool update_stats = true;             // count it in the statistics
+  VarVals var_vals{};
+  std::vector<UOp> input_uops{};          // what PARAM k stands for
+  std::vector<AnyBuffer> input_overlay{}; // storage for PARAM k that precedes input_uops; none where empty
+  bool jit = false;                       // the LINEAR is compiled already
+  bool wait = false;                      // block until the work is done, and time it
+  bool update_stats = true;               // count it in the statistics
 };
 inline ExecContext exec_context() { return {}; }
 
@@ -33,6 +33,10 @@ TOLK_API BufferRef resolve(BufferBinding& binding, const ExecContext& context, c
 // Whether the storage of `node` depends on an input of the run: a PARAM is reached through SLICE, MSELECT,
 // MSTACK and what keeps storage.
 TOLK_API bool reaches_param(const UOp& node);
+
+// Names of the devices that an argument is on, one for each position, read off the graph; empty where it
+// names none.
+TOLK_API std::vector<std::string> argument_devices(const UOp& argument);
 
 // The arguments of a CALL that are storage: all but BINDs and variables. The slots of a kernel count these.
 TOLK_API std::vector<UOp> buffer_arguments(const UOp& call);

@@ -3,35 +3,59 @@
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
 
 namespace tolk::engine {
 namespace {
 
 struct Storage : UOpAttachment {
-  explicit Storage(BufferRef b) : buffer(std::move(b)) {}
-  BufferRef buffer;
+  explicit Storage(AnyBuffer b) : buffer(std::move(b)) {}
+  AnyBuffer buffer;
 };
+
+Device& named(const std::string& text, Device* ambient) {
+  if (ambient && (text.empty() || text == ambient->name())) return *ambient;
+  if (text.empty()) throw InvalidArgument("storage that names no device needs one to be made on");
+  return text == "HOST" ? host_device() : device(text);
+}
 
 } // namespace
 
 bool has_buffer(const UOp& storage) { return storage.attachment() != nullptr; }
 
-bool set_buffer(const UOp& storage, BufferRef buffer) {
+bool set_buffer(const UOp& storage, AnyBuffer buffer) {
   TOLK_CHECK(storage.is(Op::BUFFER), "only a BUFFER node owns storage");
   return storage.set_attachment(std::make_unique<Storage>(std::move(buffer)));
 }
 
-BufferRef buffer_of(const UOp& storage) {
-  if (storage.is(Op::SLICE))
-    return view_buffer(buffer_of(storage.src(0)), storage.dtype(), uint64_t(elements_of(storage)),
-                       uint64_t(storage.arg().i(0)));
-  TOLK_CHECK(storage.is(Op::BUFFER), "a call's argument must be a BUFFER or a SLICE");
-  if (!storage.attachment()) {
-    const std::string& where = device_text(storage);
-    Device& on = where == "HOST" ? host_device() : device(where);
-    set_buffer(storage, make_buffer(on, storage.dtype(), uint64_t(elements_of(storage))));
+AnyBuffer make_storage(const UOp& storage, Device* ambient) {
+  TOLK_CHECK(storage.is(OpSet(Op::BUFFER, Op::PARAM)), "only a BUFFER names storage of its own");
+  uint64_t count = uint64_t(elements_of(storage));
+  const std::string& where = device_text(storage);
+  if (where.find(',') == where.npos) return make_buffer(named(where, ambient), storage.dtype(), count);
+  std::vector<BufferRef> shards;
+  for (const std::string& name : split_devices(where))
+    shards.push_back(make_buffer(named(name, ambient), storage.dtype(), count));
+  return MultiBuffer::of_bufs(std::move(shards));
+}
+
+AnyBuffer any_buffer_of(const UOp& storage) {
+  if (storage.is(Op::SLICE)) {
+    AnyBuffer source = any_buffer_of(storage.src(0));
+    uint64_t count = uint64_t(elements_of(storage)), offset = uint64_t(storage.arg().i(0));
+    if (is_multi(source)) return std::get<MultiBufferRef>(source)->view(storage.dtype(), count, offset);
+    return view_buffer(std::get<BufferRef>(source), storage.dtype(), count, offset);
   }
+  TOLK_CHECK(storage.is(Op::BUFFER), "a call's argument must be a BUFFER or a SLICE");
+  if (!storage.attachment()) set_buffer(storage, make_storage(storage));
   return static_cast<Storage*>(storage.attachment())->buffer;
+}
+
+BufferRef buffer_of(const UOp& storage) {
+  AnyBuffer buffer = any_buffer_of(storage);
+  if (is_multi(buffer))
+    throw InvalidArgument(print_line(storage) + " names a multi-device buffer in a single-device context");
+  return std::get<BufferRef>(std::move(buffer));
 }
 
 UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner,

@@ -25,10 +25,6 @@ Bytes contents(Buffer& buffer) {
   return bytes;
 }
 
-std::array<uint32_t, 3> three(const int64_t (&v)[3]) {
-  return {uint32_t(v[0]), uint32_t(v[1]), uint32_t(v[2])};
-}
-
 double element(DType dtype, const Bytes& bytes, size_t i) {
   uint64_t word = 0;
   size_t width = size_t(bits(dtype)) / 8;
@@ -52,7 +48,8 @@ double allowed(DType dtype, double scale) {
   }
 }
 
-void compare(const Plan::Step& step, size_t argument, DType dtype, const Bytes& got, const Bytes& want) {
+void compare(const std::string& kernel, const std::string& device, size_t argument, DType dtype,
+             const Bytes& got, const Bytes& want) {
   if (got == want) return;
   size_t count = got.size() * 8 / size_t(bits(dtype));
   double scale = 0;
@@ -65,51 +62,59 @@ void compare(const Plan::Step& step, size_t argument, DType dtype, const Bytes& 
     char text[200];
     std::snprintf(text, sizeof text, ", argument %zu, element %zu: %.9g, the interpreter has %.9g", argument,
                   i, g, w);
-    throw DeviceError("kernel " + step.call.kernel->info.name + " on " + step.call.program->device().name() +
-                      " differs from the interpreter" + text);
+    throw DeviceError("kernel " + kernel + " on " + device + " differs from the interpreter" + text);
   }
 }
 
 } // namespace
 
-void run_validated(Plan::Step& step) {
-  const codegen::Kernel& kernel = *step.call.kernel;
-  bool check = kernel.info.flops <= kMostOperations && step.call.program->device().name() != "INTERP";
+void run_validated(const Step& step, const Position& position) {
+  const ProgramInfo& info = step.entry->info;
+  const std::string& where = position.device->name();
+  bool check = info.flops <= kMostOperations && where.rfind("INTERP", 0) != 0;
   std::vector<Bytes> before;
   if (check)
-    for (Buffer* buffer : step.ordered) before.push_back(contents(*buffer));
-  step.call.program->launch(step.ordered, step.values, three(kernel.info.grid), three(kernel.info.local));
+    for (Buffer* buffer : position.ordered) before.push_back(contents(*buffer));
+  position.program->launch(position.ordered, position.values, position.grid, position.local);
   if (!check) return;
 
   Config plain = Config::current();
   plain.no_opt = 1, plain.validate_with_cpu = 0, plain.target = "";
   ScopedConfig scope(plain);
-  CompileRequest request{step.ast, "INTERP", false};
-  CompiledCall reference = compile_all(std::span(&request, 1))[0];
   Device& interpreter = device("INTERP");
-  // The two forms may list the arguments in another order.
-  const std::vector<int>&mine = kernel.info.globals, &theirs = reference.kernel->info.globals;
+  UOp program = compile_kernel(interpreter, {}, step.entry->sink, false);
+  const ProgramEntry& reference = program_entry(program);
+  // The two forms may list the arguments and the variables in another order.
+  const std::vector<int>&mine = info.globals, &theirs = reference.info.globals;
   std::vector<BufferRef> buffers;
   std::vector<Buffer*> ordered;
   for (int argument : theirs) {
     size_t at = size_t(std::find(mine.begin(), mine.end(), argument) - mine.begin());
     if (at == mine.size())
-      throw InternalError("the optimised kernel " + kernel.info.name + " lost argument " +
-                          std::to_string(argument));
-    buffers.push_back(make_buffer(interpreter, step.ordered[at]->dtype(), step.ordered[at]->count()));
+      throw InternalError("the optimised kernel " + info.name + " lost argument " + std::to_string(argument));
+    Buffer& original = *position.ordered[at];
+    buffers.push_back(make_buffer(interpreter, original.dtype(), original.count()));
     buffers.back()->allocate();
     if (!before[at].empty()) buffers.back()->copy_in(before[at]);
     ordered.push_back(buffers.back().get());
   }
-  reference.program->launch(ordered, step.values, three(reference.kernel->info.grid),
-                            three(reference.kernel->info.local));
+  VarVals values;
+  size_t next = 0;
+  for (const VarInfo& v : info.vars)
+    if (!is_runtime_variable(v.name)) values[v.name] = position.values[next++];
+  LaunchDims dims = launch_dims(reference, values);
+  std::array<int64_t, 3> local = dims.local.value_or(std::array<int64_t, 3>{1, 1, 1});
+  auto narrow = [](const std::array<int64_t, 3>& v) {
+    return std::array<uint32_t, 3>{uint32_t(v[0]), uint32_t(v[1]), uint32_t(v[2])};
+  };
+  get_runtime(interpreter, program)
+      ->launch(ordered, vals(reference.info, values), narrow(dims.global), narrow(local));
   for (size_t i = 0; i < theirs.size(); ++i) {
-    bool written = std::find(reference.kernel->info.outs.begin(), reference.kernel->info.outs.end(),
-                             theirs[i]) != reference.kernel->info.outs.end();
+    const std::vector<int>& outs = reference.info.outs;
+    if (std::find(outs.begin(), outs.end(), theirs[i]) == outs.end()) continue;
     size_t at = size_t(std::find(mine.begin(), mine.end(), theirs[i]) - mine.begin());
-    if (written)
-      compare(step, size_t(theirs[i]), step.ordered[at]->dtype(), contents(*step.ordered[at]),
-              contents(*buffers[i]));
+    compare(info.name, where, size_t(theirs[i]), position.ordered[at]->dtype(),
+            contents(*position.ordered[at]), contents(*buffers[i]));
   }
 }
 

@@ -1,15 +1,14 @@
 // VALIDATE_WITH_CPU: each kernel also on the reference interpreter, on the same inputs, compared.
 #pragma once
 
-#include "tolk/base/api.h"
-#include "tolk/engine/plan.h"
+#include "tolk/engine/prepared.h"
 
 namespace tolk::engine {
 
-// Launches the step on its device and, from copies of the same inputs, unoptimised on INTERP; every written
-// buffer is compared: integers bit for bit, floats by 1e-4 relative to the largest magnitude of the buffer
-// (the order of a sum is free). Kernels over 10^8 operations are only launched. Throws DeviceError that names
-// the kernel, the argument, the first differing element and both values.
-TOLK_API void run_validated(Plan::Step& step);
+// Launches one position of a kernel's step on its device and, from copies of the same inputs, unoptimised on
+// INTERP; every written buffer is compared: integers bit for bit, floats by 1e-4 relative to the largest
+// magnitude of the buffer (the order of a sum is free). Kernels over 10^8 operations are only launched.
+// Throws DeviceError that names the kernel, the argument, the first differing element and both values.
+void run_validated(const Step& step, const Position& position);
 
 } // namespace tolk::engine

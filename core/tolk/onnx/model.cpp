@@ -278,7 +278,7 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   if (!fresh)
     for (const auto& [name, storage] : compiled->inputs)
       engine::buffer_of(storage)->copy_in(carried(given.at(name).tensor).bytes);
-  compiled->prepared.plan.run();
+  compiled->prepared.run();
   std::vector<io::Value> outputs;
   for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
   if (fresh)

@@ -1,4 +1,4 @@
-// Plans, the program cache and storage, on the interpreter and the null device.
+// Prepared schedules, the program cache and storage, on the interpreter and the null device.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/realize.h"
+#include "tolk/engine/statistics.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
@@ -35,17 +36,27 @@ std::vector<float> read(const UOp& node) {
 
 UOp plus(const UOp& a, double v) { return alu(Op::ADD, a, constant(DType::F32, v)); }
 
+// The loaded program of the first kernel.
+ProgramRef program_of(const engine::Prepared& p) {
+  UOp compiled = engine::compile_linear(p.binding->ambient(), {}, p.linear);
+  return engine::get_runtime(p.binding->ambient(), compiled.src(0).src(0));
+}
+std::string kernel_name(const engine::Prepared& p) {
+  UOp compiled = engine::compile_linear(p.binding->ambient(), {}, p.linear);
+  return engine::program_entry(compiled.src(0).src(0)).info.name;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_CASE(a_plan_runs_again_on_new_contents) {
   UOp x = stored({1, 2, 3}, "INTERP"), y = plus(x, 1);
   engine::Prepared p = engine::prepare(std::span(&y, 1), "INTERP");
-  BOOST_TEST(p.plan.kernel_count() == 1U);
-  p.plan.run();
+  BOOST_TEST(p.kernel_count() == 1U);
+  p.run();
   BOOST_TEST((read(p.results[0]) == std::vector<float>{2, 3, 4}));
   std::vector<float> next = {10, 20, 30};
   engine::buffer_of(x)->copy_in(std::as_bytes(std::span(next)));
-  p.plan.run();
+  p.run();
   BOOST_TEST((read(p.results[0]) == std::vector<float>{11, 21, 31}));
 }
 
@@ -53,25 +64,27 @@ BOOST_AUTO_TEST_CASE(equal_kernels_share_one_program) {
   UOp a = stored({1, 2}, "INTERP"), b = stored({3, 4}, "INTERP"), ya = plus(a, 5), yb = plus(b, 5);
   engine::Prepared pa = engine::prepare(std::span(&ya, 1), "INTERP"),
                    pb = engine::prepare(std::span(&yb, 1), "INTERP");
-  BOOST_TEST(pa.plan.steps()[0].call.program == pb.plan.steps()[0].call.program);
-  engine::clear_program_cache();
+  ProgramRef first = program_of(pa);
+  BOOST_TEST(first == program_of(pb));
+  engine::clear_caches();
   engine::Prepared pc = engine::prepare(std::span(&yb, 1), "INTERP");
-  BOOST_TEST(pc.plan.steps()[0].call.program != pb.plan.steps()[0].call.program);
+  BOOST_TEST(program_of(pc) != first);
+  BOOST_TEST(engine::cache_stats().program_misses == 1U);
   // Settings that change code are part of the key.
   Config plain = Config::current();
   plain.no_opt = 1;
   ScopedConfig scope(plain);
   engine::Prepared pd = engine::prepare(std::span(&yb, 1), "INTERP");
-  BOOST_TEST(pd.plan.steps()[0].call.program != pc.plan.steps()[0].call.program);
+  BOOST_TEST(engine::cache_stats().program_misses == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_realised_value_is_not_computed_again) {
   UOp x = stored({1, 2}, "INTERP"), y = plus(x, 1);
   engine::realize(std::span(&y, 1), "INTERP");
   UOp z = alu(Op::MUL, y, y);
-  uint64_t before = engine::counters().kernels;
+  int64_t before = engine::GlobalCounters::get().kernel_count;
   std::vector<UOp> r = engine::realize(std::span(&z, 1), "INTERP");
-  BOOST_TEST(engine::counters().kernels == before + 1);
+  BOOST_TEST(engine::GlobalCounters::get().kernel_count == before + 1);
   BOOST_TEST((read(r[0]) == std::vector<float>{4, 9}));
   // Its storage and the chain that denotes it are the same node for everybody.
   BOOST_TEST((schedule::realized_form(y) != y));
@@ -94,9 +107,9 @@ BOOST_AUTO_TEST_CASE(host_memory_is_used_in_place_or_copied_once) {
   UOp host = engine::host_storage(DType::F32, 16, values->data(), values),
       y = plus(copy_to(host, "INTERP"), 1);
   engine::Prepared p = engine::prepare(std::span(&y, 1), "INTERP");
-  p.plan.run();
+  p.run();
   BOOST_TEST(read(p.results[0])[15] == 3);
-  p.plan.run(); // the copy step has nothing left to do
+  p.run(); // the copy step has nothing left to do
   BOOST_TEST(read(p.results[0])[15] == 3);
 }
 
@@ -108,25 +121,24 @@ BOOST_AUTO_TEST_CASE(validation_compares_every_kernel_with_the_interpreter) {
   UOp x = stored({1, 2, 3, 4}, "NULL"), y = plus(x, 1);
   engine::Prepared p = engine::prepare(std::span(&y, 1), "NULL");
   try {
-    p.plan.run();
+    p.run();
     BOOST_ERROR("a wrong kernel went unnoticed");
   } catch (const DeviceError& e) {
     BOOST_TEST(std::string(e.what()).find("differs from the interpreter") != std::string::npos, e.what());
-    BOOST_TEST(std::string(e.what()).find(p.plan.steps()[0].call.kernel->info.name) != std::string::npos,
-               e.what());
+    BOOST_TEST(std::string(e.what()).find(kernel_name(p)) != std::string::npos, e.what());
   }
 }
 
 BOOST_AUTO_TEST_CASE(the_null_device_counts_kernels) {
   UOp x = stored({1, 2, 3, 4}, "NULL"), y = plus(x, 1), z = reduce_axis(Op::ADD, y, 1);
   engine::Prepared p = engine::prepare(std::span(&z, 1), "NULL");
-  uint64_t before = engine::counters().kernels;
-  p.plan.run();
-  BOOST_TEST(engine::counters().kernels == before + p.plan.kernel_count());
+  int64_t before = engine::GlobalCounters::get().kernel_count;
+  p.run();
+  BOOST_TEST(engine::GlobalCounters::get().kernel_count == before + int64_t(p.kernel_count()));
 }
 
 BOOST_AUTO_TEST_CASE(progress_reports_every_distinct_kernel) {
-  engine::clear_program_cache();
+  engine::clear_caches();
   UOp x = stored({1, 2, 3, 4}, "INTERP");
   std::vector<UOp> roots = {plus(x, 7), alu(Op::MUL, x, x), plus(x, 9)};
   std::vector<size_t> seen;
