@@ -133,9 +133,8 @@ std::string uop_page() {
          "## Operations\n"
          "\n"
          "The columns T, G, K and L mark the stages at which an operation may occur: the tensor graph, the "
-         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. Nothing makes "
-         "PROGRAM, CUSTOM_FUNCTION, DETACH and CONTIGUOUS_BACKWARD yet; they are "
-         "kept for captured programs and gradients.\n"
+         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. Nothing makes PROGRAM and "
+         "CUSTOM_FUNCTION yet; they are kept for captured programs.\n"
          "\n" +
          op_table() +
          "\n"

@@ -196,6 +196,8 @@ private:
     }
     case Op::CONTIGUOUS:
     case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
+    case Op::FUNCTION:
     case Op::COPY:
       return done_.at(u.src(0));
     case Op::PERMUTE:

@@ -85,6 +85,7 @@ private:
     switch (u.op()) {
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD:
+    case Op::FUNCTION:
       return at(u.src(0));
     case Op::STORE:
       return store(u);

@@ -1,6 +1,6 @@
 // Step 2: tensor-level rewrites before fusion looks at the graph.
 //
-//   DETACH x                        x
+//   DETACH x, FUNCTION(x, ...)      x
 //   a value without elements        zeros
 //   a reduction of no elements      its identity
 //   REDUCE_AXIS of many to few      two reductions with a stored value between (Options::split_reduce)

@@ -41,6 +41,20 @@ Tensor fused(const Tensor& a, const Tensor& b, const Tensor& c) {
   return Tensor(alu(Op::MULACC, a.node(), b.node(), c.node()));
 }
 
+Tensor named(const char* name, const Tensor& value, std::initializer_list<Tensor> arguments,
+             std::vector<int64_t> numbers) {
+  if (!is_float(value.dtype())) return value;
+  std::vector<UOp> nodes;
+  for (const Tensor& t : arguments) nodes.push_back(t.node());
+  return Tensor(function_of(name, value.node(), nodes, std::move(numbers)));
+}
+
+std::optional<double> constant_value(const Tensor& t) {
+  UOp u = t.node();
+  while (u.is(OpSet(Op::EXPAND, Op::RESHAPE, Op::CAST))) u = u.src(0);
+  return u.is_const() ? std::optional(u.const_float()) : std::nullopt;
+}
+
 Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients) {
   Tensor sum;
   for (double c : coefficients) {
@@ -153,10 +167,11 @@ Tensor Tensor::abs() const {
     if (width >= 16) {
       DType word = width == 16 ? DType::U16 : width == 32 ? DType::U32 : DType::U64;
       uint64_t mask = (uint64_t(1) << (width - 1)) - 1;
-      return (bitcast(word) & Tensor(tolk::constant(word, int64_t(mask)))).bitcast(dtype());
+      Tensor cleared = (bitcast(word) & Tensor(tolk::constant(word, int64_t(mask)))).bitcast(dtype());
+      return detail::named("abs", cleared, {*this});
     }
   }
-  return (*this < 0).where(neg(), *this);
+  return detail::named("abs", (*this < 0).where(neg(), *this), {*this});
 }
 
 Tensor Tensor::sign() const {
@@ -181,8 +196,13 @@ Tensor Tensor::isinf(bool positive, bool negative) const {
   return found;
 }
 
+Tensor Tensor::detach() const { return Tensor(make(Op::DETACH, dtype(), {node()})); }
+Tensor Tensor::contiguous_backward() const {
+  return Tensor(make(Op::CONTIGUOUS_BACKWARD, dtype(), {node()}));
+}
+
 Tensor Tensor::square() const { return *this * *this; }
-Tensor Tensor::relu() const { return maximum(constant(dtype(), 0)); }
+Tensor Tensor::relu() const { return detail::named("relu", maximum(constant(dtype(), 0)), {*this}); }
 Tensor Tensor::maximum(const Tensor& other) const {
   if (is_bool(promote(dtype(), other.dtype()))) return binary(Op::OR, *this, other);
   return binary(Op::MAX, *this, other);

@@ -139,6 +139,8 @@ private:
     case Op::RESHAPE:
     case Op::CONTIGUOUS:
     case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
+    case Op::FUNCTION:
     case Op::COPY:
       return of(u.src(0));
     case Op::PERMUTE:

@@ -58,7 +58,7 @@ Tensor Tensor::gather_elements(const Tensor& indices, int64_t axis) const {
   }
   // One past the end reads 0; -1 would wrap.
   linear = inside_or(along, size(axis), linear, Tensor(tolk::cast(numel().uop(), DType::I64)));
-  return flatten().gather(linear, 0);
+  return detail::named("gather_elements", flatten().gather(linear, 0), {*this, indices}, {axis});
 }
 
 Tensor Tensor::gather_nd(const Tensor& indices, int64_t batch_axes) const {

@@ -18,10 +18,11 @@ using detail::polynomial;
 constexpr double kPi = 3.14159265358979323846, kLn2 = 0.69314718055994530942;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Computes `f` in f32 or f64 and gives the result back in the least float type of the source.
-Tensor in_float(const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
+// Computes the function in f32 or f64 and gives the result back in the least float type of the source.
+Tensor in_float(const char* name, const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
   DType result = least_float(x.dtype());
-  return f(x.cast(sum_dtype(result))).cast(result);
+  Tensor wide = x.cast(sum_dtype(result));
+  return detail::named(name, f(wide), {wide}).cast(result);
 }
 
 Tensor same(const Tensor& x, double value) { return Tensor::constant(x.dtype(), value); }
@@ -160,19 +161,19 @@ Tensor sinh_of(const Tensor& x) {
 
 } // namespace
 
-Tensor Tensor::expm1() const { return in_float(*this, expm1_of); }
-Tensor Tensor::log1p() const { return in_float(*this, log1p_of); }
-Tensor Tensor::atan() const { return in_float(*this, atan_of); }
-Tensor Tensor::erf() const { return in_float(*this, erf_of); }
-Tensor Tensor::tanh() const { return in_float(*this, tanh_of); }
-Tensor Tensor::sinh() const { return in_float(*this, sinh_of); }
+Tensor Tensor::expm1() const { return in_float("expm1", *this, expm1_of); }
+Tensor Tensor::log1p() const { return in_float("log1p", *this, log1p_of); }
+Tensor Tensor::atan() const { return in_float("atan", *this, atan_of); }
+Tensor Tensor::erf() const { return in_float("erf", *this, erf_of); }
+Tensor Tensor::tanh() const { return in_float("tanh", *this, tanh_of); }
+Tensor Tensor::sinh() const { return in_float("sinh", *this, sinh_of); }
 
 Tensor Tensor::tan() const {
-  return in_float(*this, [](const Tensor& x) { return x.sin() / x.cos(); });
+  return in_float("tan", *this, [](const Tensor& x) { return x.sin() / x.cos(); });
 }
 
 Tensor Tensor::asin() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("asin", *this, [](const Tensor& x) {
     Tensor m = x.abs();
     Tensor r = with_sign((m > 0.5).where(same(x, kPi / 2) - asin_rest(m), asin_core(m)), x);
     return (m > 1.0).where(same(x, std::nan("")), r);
@@ -180,21 +181,21 @@ Tensor Tensor::asin() const {
 }
 
 Tensor Tensor::acos() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("acos", *this, [](const Tensor& x) {
     Tensor m = x.abs(), rest = asin_rest(m);
     return (m > 0.5).where((x < 0.0).where(same(x, kPi) - rest, rest), same(x, kPi / 2) - asin_core(x));
   });
 }
 
 Tensor Tensor::cosh() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("cosh", *this, [](const Tensor& x) {
     Tensor h = (x.abs() * 0.5).exp();
     return h * 0.5 * h + same(x, 0.5) / h / h;
   });
 }
 
 Tensor Tensor::asinh() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("asinh", *this, [](const Tensor& x) {
     Tensor m = x.abs(), s = x.square();
     Tensor near = log1p_of(m + s / ((s + 1.0).sqrt() + 1.0));
     return with_sign((m > 1e9).where(m.log() + kLn2, near), x) + x.isnan().where(x, same(x, -0.0));
@@ -202,7 +203,7 @@ Tensor Tensor::asinh() const {
 }
 
 Tensor Tensor::acosh() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("acosh", *this, [](const Tensor& x) {
     Tensor t = x - 1.0;
     Tensor near = log1p_of(t + (t * 2.0 + t.square()).sqrt());
     return (x < 1.0).where(same(x, std::nan("")), (x > 1e9).where(x.log() + kLn2, near));
@@ -210,7 +211,7 @@ Tensor Tensor::acosh() const {
 }
 
 Tensor Tensor::atanh() const {
-  return in_float(*this, [](const Tensor& x) {
+  return in_float("atanh", *this, [](const Tensor& x) {
     Tensor m = x.abs();
     Tensor r = with_sign(log1p_of(m * 2.0 / (same(x, 1.0) - m)) * 0.5, x);
     return (m > 1.0).where(same(x, std::nan("")), r) + x.isnan().where(x, same(x, -0.0));
@@ -218,11 +219,11 @@ Tensor Tensor::atanh() const {
 }
 
 Tensor Tensor::sigmoid() const {
-  return in_float(*this, [](const Tensor& x) { return same(x, 1.0) / (x.neg().exp() + 1.0); });
+  return in_float("sigmoid", *this, [](const Tensor& x) { return same(x, 1.0) / (x.neg().exp() + 1.0); });
 }
 
 Tensor Tensor::softplus() const {
-  return in_float(*this,
+  return in_float("softplus", *this,
                   [](const Tensor& x) { return x.maximum(same(x, 0.0)) + log1p_of(x.abs().neg().exp()); });
 }
 
@@ -256,12 +257,9 @@ Tensor float_power(const Tensor& base, const Tensor& exponent) {
 
 // The whole exponent value when it is a small constant.
 std::optional<int64_t> whole_constant(const Tensor& t) {
-  UOp u = t.node();
-  while (u.is(OpSet(Op::EXPAND, Op::RESHAPE, Op::CAST))) u = u.src(0);
-  if (!u.is_const()) return std::nullopt;
-  double v = u.const_float();
-  if (v != std::floor(v) || std::abs(v) > 64) return std::nullopt;
-  return int64_t(v);
+  std::optional<double> v = detail::constant_value(t);
+  if (!v || *v != std::floor(*v) || std::abs(*v) > 64) return std::nullopt;
+  return int64_t(*v);
 }
 
 } // namespace
@@ -271,7 +269,10 @@ Tensor Tensor::pow(const Tensor& exponent) const {
   Shape shape = detail::broadcast_shape(this->shape(), exponent.shape());
   auto n = whole_constant(exponent);
   if (n && *n >= 0 && (*n <= 3 || !is_float(dtype))) return power(cast(dtype), uint64_t(*n)).expand(shape);
-  if (is_float(dtype)) return float_power(*this, exponent);
+  if (is_float(dtype)) {
+    detail::Pair p = detail::matched(*this, exponent);
+    return detail::named("pow", float_power(*this, exponent), {Tensor(p.a), Tensor(p.b)});
+  }
   // Integers: squaring over the bits of the exponent; a negative one gives 0, or +-1 for a base of +-1.
   detail::Pair p = detail::matched(*this, exponent);
   Tensor x(p.a), y(p.b), one = constant(dtype, 1), result = one, square = x;
@@ -339,7 +340,7 @@ Tensor Tensor::fmod(const Tensor& other) const {
   }
   Tensor bad = x.isnan() | y.isnan() | x.isinf() | equal(y, 0.0);
   r = (y.isinf() & bad.logical_not()).where(x, r);
-  return bad.where(Tensor::constant(wide, std::nan("")), r).cast(dtype);
+  return detail::named("fmod", bad.where(Tensor::constant(wide, std::nan("")), r), {x, y}).cast(dtype);
 }
 
 } // namespace tolk

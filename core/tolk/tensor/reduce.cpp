@@ -75,7 +75,8 @@ Tensor Tensor::all(const Axes& axes, bool keep) const {
 }
 
 Tensor Tensor::logsumexp(const Axes& axes, bool keep) const {
-  Tensor top = max(axes, true);
+  // The shift cancels, so it has no part in the gradient.
+  Tensor top = max(axes, true).detach();
   // A row of -inf has nothing to subtract: -inf - -inf would be NaN.
   Tensor shift = top.isinf().where(constant(dtype(), 0), top);
   Tensor total = (*this - shift).exp().sum(axes, true).log() + shift;
@@ -169,14 +170,14 @@ Tensor Tensor::cumprod(int64_t axis, bool exclusive, bool reverse) const {
 Tensor Tensor::softmax(int64_t axis) const {
   DType wide = sum_dtype(dtype());
   Tensor x = cast(wide);
-  Tensor e = (x - x.max({axis}, true)).exp();
+  Tensor e = (x - x.max({axis}, true).detach()).exp();
   return (e / e.sum({axis}, true)).cast(dtype());
 }
 
 Tensor Tensor::log_softmax(int64_t axis) const {
   DType wide = sum_dtype(dtype());
   Tensor x = cast(wide);
-  Tensor shifted = x - x.max({axis}, true);
+  Tensor shifted = x - x.max({axis}, true).detach();
   return (shifted - shifted.exp().sum({axis}, true).log()).cast(dtype());
 }
 

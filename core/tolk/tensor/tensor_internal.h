@@ -27,6 +27,11 @@ Tensor binary(Op op, const Tensor& a, const Tensor& b);
 Tensor fused(const Tensor& a, const Tensor& b, const Tensor& c);
 // Coefficients from the highest power down, in x's dtype.
 Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients);
+// The value as the named function of the arguments, for gradients; see gradient_rules.cpp for the names.
+Tensor named(const char* name, const Tensor& value, std::initializer_list<Tensor> arguments,
+             std::vector<int64_t> numbers = {});
+// The number when every element is the same constant.
+std::optional<double> constant_value(const Tensor& t);
 // Drops the axes of the mask, which have size 1.
 Tensor drop_axes(const Tensor& t, uint64_t mask);
 

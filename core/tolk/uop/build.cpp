@@ -328,6 +328,12 @@ UOp contiguous(const UOp& u) {
   if (u.is(Op::CONTIGUOUS)) return u;
   return make(Op::CONTIGUOUS, u.dtype(), {u});
 }
+UOp function_of(std::string name, const UOp& value, std::span<const UOp> arguments,
+                std::vector<int64_t> numbers) {
+  std::vector<UOp> src{value};
+  src.insert(src.end(), arguments.begin(), arguments.end());
+  return make(Op::FUNCTION, value.dtype(), src, Arg(std::move(numbers), {std::move(name)}));
+}
 UOp copy_to(const UOp& u, std::string device) {
   return make(Op::COPY, u.dtype(), {u}, Arg({}, {std::move(device)}));
 }

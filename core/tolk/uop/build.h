@@ -88,6 +88,9 @@ TOLK_API Op reduce_op(const UOp& u);         // of REDUCE_AXIS and REDUCE
 TOLK_API uint64_t reduce_axes(const UOp& u); // of REDUCE_AXIS
 TOLK_API UOp contiguous(const UOp& u);
 TOLK_API UOp copy_to(const UOp& u, std::string device);
+// The value, known to gradients as function `name` of the arguments, which `numbers` may qualify.
+TOLK_API UOp function_of(std::string name, const UOp& value, std::span<const UOp> arguments,
+                         std::vector<int64_t> numbers = {});
 TOLK_API UOp load(const UOp& storage, const UOp& index, const UOp& gate = {}, const UOp& alt = {},
                   int lanes = 1);
 TOLK_API UOp store(const UOp& storage, const UOp& index, const UOp& value,

@@ -134,6 +134,7 @@ Shape derive(const UOp& u) {
   case Op::CONTIGUOUS:
   case Op::DETACH:
   case Op::CONTIGUOUS_BACKWARD:
+  case Op::FUNCTION:
   case Op::COPY:
   case Op::AFTER:
   case Op::MSELECT:

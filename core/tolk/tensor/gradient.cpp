@@ -1,0 +1,190 @@
+#include "tolk/tensor/gradient.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tolk/schedule/realized.h"
+#include "tolk/tensor/gradient_rules.h"
+#include "tolk/tensor/tensor_internal.h"
+#include "tolk/uop/print.h"
+
+namespace tolk {
+namespace {
+
+constexpr OpSet kReorders(Op::RESHAPE, Op::PERMUTE);
+
+// A node of the loss's graph that stands for one of `wrt`, and the reorderings from it to that tensor. The
+// constructors merge reorderings of reorderings, so a tensor that is one need not be in the graph itself.
+struct Base {
+  UOp node;
+  std::vector<UOp> chain; // outermost first
+};
+
+Base base_of(UOp u) {
+  Base base;
+  for (; u.is(kReorders); u = u.src(0)) base.chain.push_back(u);
+  base.node = u;
+  return base;
+}
+
+Tensor reordered(Tensor g, const std::vector<UOp>& chain) {
+  for (size_t i = chain.size(); i-- > 0;) {
+    const UOp& u = chain[i];
+    g = u.is(Op::RESHAPE) ? g.reshape(shape_of(u))
+                          : g.permute({u.arg().ints().begin(), u.arg().ints().end()});
+  }
+  return g;
+}
+
+class Pass {
+public:
+  // `wrt` in the order of the results.
+  explicit Pass(std::span<const Tensor> wrt) {
+    for (const Tensor& t : wrt) {
+      std::vector<Base>& bases = targets_.emplace_back();
+      auto add_base = [&](Base base) {
+        if (std::any_of(bases.begin(), bases.end(), [&](const Base& b) { return b.node == base.node; }))
+          return;
+        bases_.insert(base.node);
+        bases.push_back(std::move(base));
+      };
+      // The loss may be built on the tensor as it was before it was realised, or after, or both.
+      std::vector<UOp> outer;
+      for (UOp u = t.node();; u = u.src(0)) {
+        if (UOp stored = schedule::realized_form(u); stored != u) {
+          Base base = base_of(stored);
+          base.chain.insert(base.chain.begin(), outer.begin(), outer.end());
+          add_base(std::move(base));
+          counted_below_.insert(u);
+        }
+        if (!u.is(kReorders)) break;
+        outer.push_back(u);
+      }
+      add_base(base_of(t.node()));
+    }
+  }
+
+  std::vector<Tensor> run(const Tensor& loss, const Tensor& seed, std::span<const Tensor> wrt) {
+    walk(loss.node());
+    if (marked_.contains(loss.node())) gradients_[loss.node()] = seed;
+    for (size_t i = order_.size(); i-- > 0;) {
+      const UOp& u = order_[i];
+      if (auto it = gradients_.find(u); it != gradients_.end()) pass_on(u, it->second);
+    }
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      Tensor total;
+      for (const Base& b : targets_[i]) {
+        auto it = gradients_.find(b.node);
+        if (it == gradients_.end()) continue;
+        Tensor g = reordered(it->second, b.chain);
+        total = total.defined() ? total + g : g;
+      }
+      out.push_back(total.defined() ? total : Tensor::zeros(wrt[i].shape(), wrt[i].dtype()));
+    }
+    return out;
+  }
+
+private:
+  // The storage that holds a value which was realised elsewhere: a second name of the same value.
+  UOp stored_form(const UOp& u) const {
+    if (counted_below_.contains(u)) return {};
+    UOp stored = schedule::realized_form(u);
+    return stored != u && bases_.contains(base_of(stored).node) ? stored : UOp();
+  }
+
+  // Sources first, and which nodes lie between the loss and a target.
+  void walk(const UOp& loss) {
+    struct Frame {
+      UOp u;
+      std::vector<UOp> next;
+      size_t at = 0;
+    };
+    std::vector<Frame> stack;
+    std::unordered_set<UOp, UOpHash> seen;
+    auto visit = [&](const UOp& u) {
+      if (!is_float(u.dtype()) || !seen.insert(u).second) return;
+      Frame frame{u, detail::gradient_carriers(u)};
+      if (UOp stored = stored_form(u)) frame.next.push_back(stored);
+      stack.push_back(std::move(frame));
+    };
+    visit(loss);
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.at < top.next.size()) {
+        UOp next = top.next[top.at++];
+        visit(next);
+        continue;
+      }
+      bool on_path = bases_.contains(top.u) || std::any_of(top.next.begin(), top.next.end(),
+                                                           [&](const UOp& s) { return marked_.contains(s); });
+      if (on_path) marked_.insert(top.u);
+      order_.push_back(top.u);
+      stack.pop_back();
+    }
+  }
+
+  void pass_on(const UOp& u, Tensor c) {
+    if (UOp stored = stored_form(u)) add(stored, c);
+    std::vector<UOp> carriers = detail::gradient_carriers(u);
+    std::vector<bool> wanted;
+    for (const UOp& s : carriers) wanted.push_back(marked_.contains(s));
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    detail::GradientRule rule = detail::gradient_rule(u);
+    if (!rule)
+      throw InvalidArgument("no gradient goes through " + print_line(u) +
+                            "; detach it, or build the value from other operations");
+    std::vector<Tensor> results = rule({u, c, wanted});
+    for (size_t i = 0; i < carriers.size(); ++i)
+      if (wanted[i] && results[i].defined()) add(carriers[i], results[i]);
+  }
+
+  void add(const UOp& u, Tensor g) {
+    // A scalar operand met every element.
+    if (shape_of(u).empty() && g.rank() > 0) g = g.sum_as(sum_dtype(g.dtype()), {}, false);
+    g = g.cast(u.dtype());
+    TOLK_CHECK(g.shape() == shape_of(u), "a gradient has the shape of its value");
+    Tensor& total = gradients_[u];
+    total = total.defined() ? total + g : g;
+  }
+
+  std::vector<std::vector<Base>> targets_;
+  std::unordered_set<UOp, UOpHash> bases_, marked_;
+  // Values of `wrt` with storage whose own node gets the gradient; handing it to the storage too would count
+  // it twice.
+  std::unordered_set<UOp, UOpHash> counted_below_;
+  std::vector<UOp> order_;
+  std::unordered_map<UOp, Tensor, UOpHash> gradients_;
+};
+
+void require_variable(const Tensor& t, size_t position) {
+  std::string which = "tensor " + std::to_string(position) + " of wrt";
+  if (!is_float(t.dtype()))
+    throw InvalidArgument("a gradient needs float tensors; " + which + " is " + name(t.dtype()));
+  UOp u = t.node();
+  while (u.is(ops::Movement | OpSet(Op::CAST))) u = u.src(0);
+  if (u.is_const())
+    throw InvalidArgument(
+        "a gradient needs variables; " + which +
+        " is a constant, and equal constants are one node; give it storage with Tensor::from "
+        "or contiguous().realize()");
+}
+
+} // namespace
+
+std::vector<Tensor> gradient(const Tensor& loss, std::span<const Tensor> wrt, const Tensor& seed) {
+  if (!is_float(loss.dtype()))
+    throw InvalidArgument(std::string("a gradient needs a float loss, this one is ") + name(loss.dtype()));
+  if (!seed.defined() && !(loss.numel() == 1))
+    throw InvalidArgument("a gradient without a seed needs a loss of one element, this one has shape " +
+                          to_string(loss.shape()) + "; reduce it, or give a seed of that shape");
+  if (seed.defined() && !(seed.shape() == loss.shape()))
+    throw InvalidArgument("the seed of a gradient must have the loss's shape " + to_string(loss.shape()) +
+                          ", it has " + to_string(seed.shape()));
+  for (size_t i = 0; i < wrt.size(); ++i) require_variable(wrt[i], i);
+  Tensor first = seed.defined() ? seed.cast(loss.dtype()) : Tensor::ones(loss.shape(), loss.dtype());
+  return Pass(wrt).run(loss, first, wrt);
+}
+
+} // namespace tolk

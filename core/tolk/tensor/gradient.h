@@ -1,0 +1,36 @@
+// Gradients: a graph that computes how a value changes with its inputs. Nothing runs; the results are lazy
+// tensors like any other, and may be differentiated again.
+//
+//   Tensor loss = (x.matmul(w) - y).square().mean();
+//   std::vector<Tensor> g = gradient(loss, std::vector<Tensor>{w});
+//   w.assign(w - g[0] * 0.01).realize();
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tolk/base/api.h"
+#include "tolk/tensor/tensor.h"
+
+namespace tolk {
+
+// One gradient for each of `wrt`, of its shape and dtype: the sum over all elements e of the loss of
+// seed[e] * d loss[e] / d wrt. Without a seed the loss must have one element, and the seed is 1.
+//
+// - A tensor on which the loss does not depend in a differentiable way gets zeros. No gradient passes
+//   detach, comparisons, rounding, bit casts, integers and bools.
+// - What was realised is where a graph begins: take gradients before values on the way are realised. It does
+//   not matter whether the tensors of `wrt` themselves are realised, before or after the loss was built.
+// - A reshape or permutation of a value counts as that value: gradient(f(x.reshape(s)), {x.reshape(t)}) is
+//   what x gets, in shape t.
+// - Where a derivative jumps: equal operands of maximum, minimum and clip get half each, the largest elements
+//   of a max share equally; relu and abs have 0 at 0.
+// - Sums over broadcasts, windows and gathers accumulate in f32 at least.
+//
+// Throws InvalidArgument: a loss or a `wrt` that is no float, a loss of several elements without a seed, a
+// seed of another shape, a constant as `wrt` (equal constants are one node; make it storage first), an
+// operation on the way that has no rule, by name.
+TOLK_API std::vector<Tensor> gradient(const Tensor& loss, std::span<const Tensor> wrt,
+                                      const Tensor& seed = {});
+
+} // namespace tolk
