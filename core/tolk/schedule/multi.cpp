@@ -81,6 +81,8 @@ private:
       return {store(u), {}, nullptr};
     case Op::AFTER:
       return after_effects(u);
+    case Op::FUNCTION: // its arguments matter to gradients only
+      return at(u.src(0));
     default:
       return plain(u);
     }

@@ -79,6 +79,7 @@ Sharding sharding_from(const UOp& u, std::span<const Sharding> sources) {
   case Op::CONTIGUOUS:
   case Op::DETACH:
   case Op::CONTIGUOUS_BACKWARD:
+  case Op::FUNCTION:
   case Op::AFTER:
     return from;
   default:
