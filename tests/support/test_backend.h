@@ -66,9 +66,14 @@ public:
     return kernels;
   }
 
-  // `count` 0: all that follow.
+  // `count` 0: all that follow. Without a status: out of memory for buffers, a trapped kernel for TB_ASYNC,
+  // which stays with the stream, and for the rest a refusal (TOLK_E_LIMIT), which is that of one call.
   void fail(const Device& device, uint32_t place, const std::string& text, uint64_t nth = 1,
-            uint64_t count = 1, tolk_status status = TOLK_E_KERNEL_FAULT) const {
+            uint64_t count = 1, tolk_status status = TOLK_OK) const {
+    if (status == TOLK_OK)
+      status = place == TB_BUFFER_CREATE ? TOLK_E_DEVICE_OOM
+               : place == TB_ASYNC       ? TOLK_E_KERNEL_FAULT
+                                         : TOLK_E_LIMIT;
     control_->fail(device.index(), place, nth, count, status, text.c_str());
   }
   void fail_compile(const std::string& text, uint64_t nth = 1, uint64_t count = 0) const {

@@ -43,6 +43,18 @@ inline ProgramRef accumulate_kernel(Device& device, const std::string& name = "a
                                  "%9 = STORE i32 %0 %3 %8\n");
 }
 
+// out[0] = the sum of in's `count` elements; one work-group.
+inline ProgramRef sum_kernel(Device& device, int64_t count, const std::string& name = "sum") {
+  return load_kernel(device, "kernel " + name +
+                                 "\nparam buffer i32 w 0\nparam buffer i32 r 0\n"
+                                 "%0 = PARAM i32 [0]\n%1 = PARAM i32 [1]\n%2 = DEFINE_REG i32 [1]\n"
+                                 "%3 = CONST i32 0\n%4 = STORE i32 %2 %3 %3\n%5 = CONST i32 " +
+                                 std::to_string(count) +
+                                 "\n%6 = RANGE i32 %5\n%7 = LOAD i32 %1 %6\n%8 = LOAD i32 %2 %3\n"
+                                 "%9 = ADD i32 %8 %7\n%10 = STORE i32 %2 %3 %9\n%11 = END %6\n"
+                                 "%12 = LOAD i32 %2 %3\n%13 = STORE i32 %0 %3 %12\n");
+}
+
 inline std::vector<int32_t> ints(Buffer& buffer) {
   std::vector<int32_t> values(buffer.bytes() / sizeof(int32_t));
   buffer.copy_out(std::as_writable_bytes(std::span(values)));

@@ -83,6 +83,7 @@ void write_range(Storage& storage, tolk_ref to, const void* source) {
   }
   stream.check(status, "copy in");
   stream.after(uses);
+  stream.note_complete(stream.submitted()); // it is done, and so is all before it
 }
 
 void read_range(Storage& storage, tolk_ref from, void* target) {
@@ -96,9 +97,8 @@ void read_range(Storage& storage, tolk_ref from, void* target) {
     auto serial = device.plugin().serialize();
     status = device.plugin().stream.copy_out(stream.handle(), target, from, 0);
   }
-  // A refused range fails by itself; anything else that shows here may be earlier work's.
   stream.check(status, "copy out");
-  stream.note_complete(stream.submitted()); // it is done, and so is all before it
+  stream.note_complete(stream.submitted());
 }
 
 bool can_transfer(Device& dst, Device& src) {

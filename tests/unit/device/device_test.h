@@ -44,6 +44,12 @@ inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+// Whether TOLK_TEST_SCATTER turns reuse off and makes blocks larger than what was asked for.
+inline bool scattered() {
+  std::string text = environment("TOLK_TEST_SCATTER");
+  return !text.empty() && text != "0";
+}
+
 // Settings that look for plugins in these folders and, beside libtolk, nowhere else.
 inline Config search_in(const std::string& plugin_path) {
   Config config;

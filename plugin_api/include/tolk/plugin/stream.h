@@ -12,7 +12,8 @@
 
 enum {
   TOLK_COPY_ASYNC = 1
-}; /* flags of copy_in, copy_out: host memory stays until the stream passed; else blocking */
+}; /* flags of copy_in, copy_out: host memory stays until the stream passed; else the call returns when the
+      stream has done it */
 enum {
   TOLK_STREAM_COMPUTE = 1,
   TOLK_STREAM_COPY_ONLY = 2,
