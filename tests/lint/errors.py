@@ -28,6 +28,9 @@ EXPLAINED = [
      ["core/tolk/device/device.cpp", "core/tolk/device/program.cpp", "core/tolk/device/buffer.cpp",
       "core/tolk/device/allocator.cpp", "core/tolk/engine/compile.cpp", "core/tolk/engine/plan.cpp",
       "core/tolk/engine/validate.cpp"]),
+    ("Layers around plugins", "`TOLK_LAYERS`, and recordings. What `validate` says about calls is in `docs/layers.md`.",
+     ["core/tolk/device/layers.cpp", "core/tolk/device/layer_trace.cpp", "core/tolk/device/layer_record.cpp",
+      "core/tolk/device/layer_replay.cpp"]),
     ("The model file",
      "Reading an ONNX file. Each message begins with the file and the place in it, such as `m.onnx: graph.node[12]:`.",
      ["core/tolk/onnx/reader.cpp", "core/tolk/onnx/type_reader.cpp", "core/tolk/onnx/names.cpp",
@@ -51,6 +54,8 @@ SILENT = {
     "core/tolk/device/fork_guard.cpp": "no text", "core/tolk/device/host_fallbacks.cpp": "no text",
     "core/tolk/device/host_pool.cpp": "no text", "core/tolk/device/plugin_host.cpp": "no text",
     "core/tolk/device/status.cpp": "the texts of status.def",
+    **{f"core/tolk/device/layer_validate{part}": "the rules of docs/layers.md"
+       for part in (".cpp", ".h", "_graph.cpp", "_memory.cpp", "_program.cpp", "_stream.cpp")},
     "core/tolk/io/compare.cpp": "results of comparisons", "core/tolk/io/summary.cpp": "summaries of values",
 }
 # Messages of single operators: they name the file and the node, then say what does not fit. Only listed.

@@ -26,6 +26,8 @@ void line(std::string_view prefix, std::string_view text) {
 void error(std::string_view text) { line("tolk: error: ", text); }
 void warning(std::string_view text) { line("tolk: warning: ", text); }
 
+void trace(std::string_view text) { line("tolk: trace: ", text); }
+
 void warning_once(std::string_view text) {
   static std::set<std::string, std::less<>> seen;
   {

@@ -13,6 +13,8 @@ TOLK_API void error(std::string_view text);
 TOLK_API void warning(std::string_view text);
 // Each distinct text once per process.
 TOLK_API void warning_once(std::string_view text);
+// A line of TOLK_LAYERS=trace; always printed.
+TOLK_API void trace(std::string_view text);
 // Printed when DEBUG >= level; ask `enabled` before building an expensive text.
 TOLK_API void debug(int level, std::string_view text);
 TOLK_API bool enabled(int level);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "tolk/base/config.h"
 #include "tolk/base/disk_cache.h"
@@ -34,6 +35,7 @@ std::string upper(std::string_view text) {
 struct Options {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> values; // "NAME.KEY"
+  std::set<std::string, std::less<>> asked;               // the same, whether there is a value or not
 };
 Options& all_options() {
   static auto* options = new Options;
@@ -208,6 +210,7 @@ const char* config_get(void* ctx, const char* key) noexcept {
     {
       Options& options = all_options();
       std::lock_guard lock(options.mutex);
+      options.asked.insert(name + "." + option);
       if (auto it = options.values.find(name + "." + option); it != options.values.end()) value = it->second;
     }
     if (value.empty()) value = environment(("TOLK_" + name + "_" + option).c_str());
@@ -268,6 +271,29 @@ void store_plugin_option(std::string_view plugin, std::string_view key, std::str
   Options& options = all_options();
   std::lock_guard lock(options.mutex);
   options.values[upper(plugin) + "." + upper(key)] = value;
+}
+
+std::vector<UnaskedOption> unasked_plugin_options() {
+  Options& options = all_options();
+  std::lock_guard lock(options.mutex);
+  std::vector<UnaskedOption> unasked;
+  for (const auto& [name, value] : options.values)
+    if (!options.asked.contains(name))
+      unasked.push_back({name.substr(0, name.find('.')), name.substr(name.find('.') + 1)});
+  return unasked;
+}
+
+std::vector<std::string> asked_plugin_options(std::string_view plugin) {
+  Options& options = all_options();
+  std::lock_guard lock(options.mutex);
+  std::vector<std::string> keys;
+  const std::string prefix = upper(plugin) + ".";
+  for (auto it = options.asked.lower_bound(prefix); it != options.asked.end() && it->starts_with(prefix);
+       ++it) {
+    std::string& key = keys.emplace_back(it->substr(prefix.size()));
+    for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return keys;
 }
 
 void set_cancelled(bool value) { cancel_flag.store(value, std::memory_order_relaxed); }

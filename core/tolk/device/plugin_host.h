@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tolk/plugin/host.h>
 
@@ -32,6 +33,14 @@ std::string take_blob(tolk_blob* blob);
 
 // Options of all plugins; see set_plugin_option in registry.h. Names and keys in any case.
 void store_plugin_option(std::string_view plugin, std::string_view key, std::string_view value);
+
+// Stored options that no plugin has asked for yet, upper case.
+struct UnaskedOption {
+  std::string plugin, key;
+};
+std::vector<UnaskedOption> unasked_plugin_options();
+// Names of options that the plugin has asked for, set or not, lower case and sorted.
+std::vector<std::string> asked_plugin_options(std::string_view plugin);
 
 // What tolk_host.cancelled answers from now on.
 void set_cancelled(bool cancelled);

@@ -11,9 +11,11 @@
 #define BOOST_DLL_USE_STD_FS
 #include <boost/dll/shared_library.hpp>
 
+#include "tolk/base/config.h"
 #include "tolk/base/log.h"
 #include "tolk/device/clamp.h"
 #include "tolk/device/host_fallbacks.h"
+#include "tolk/device/layers.h"
 #include "tolk/device/plugin_host.h"
 #include "tolk/device/status.h"
 
@@ -238,6 +240,7 @@ std::string adopt_table(Plugin& plugin, const tolk_plugin* table, CandidateState
 }
 
 std::unique_ptr<Plugin> load_plugin(PluginCandidate& candidate, std::chrono::milliseconds patience) {
+  const std::vector<LayerSetting> layers = parse_layers(Config::current().layers);
   std::error_code ec;
   std::string path = std::filesystem::canonical(candidate.path, ec).string();
   if (ec) path = candidate.path;
@@ -272,6 +275,7 @@ std::unique_ptr<Plugin> load_plugin(PluginCandidate& candidate, std::chrono::mil
   plugin->path = candidate.path;
   plugin->origin = candidate.origin;
   plugin->host = std::make_unique<HostContext>(candidate.name);
+  prepare_host_for_layers(*plugin->host, layers);
   std::optional<EntryResult> result = call_entry(entry, &plugin->host->table, patience);
   auto refuse = [&](CandidateState state, std::string reason) -> std::unique_ptr<Plugin> {
     // The library may hold the host table's address, whatever it answered.
@@ -291,6 +295,7 @@ std::unique_ptr<Plugin> load_plugin(PluginCandidate& candidate, std::chrono::mil
     return refuse(state, problem);
   plugin->host->name = plugin->name;
   plugin->host->compiler_id = plugin->compiler_id;
+  wrap_in_layers(*plugin, result->table, layers);
   candidate.state = CandidateState::Loaded;
   candidate.reason.clear();
   candidate.name = plugin->name;

@@ -33,6 +33,7 @@ struct Plugin {
   bool synchronous = true; // has no streams: NULL stands for the only one
   bool has_compile = false, has_graph = false, has_memory = false;
 
+  std::shared_ptr<void> layers;      // of TOLK_LAYERS, see layers.h; null without
   std::unique_ptr<HostContext> host; // what its host table's ctx points to
   bool shut_down = false;
 

@@ -263,6 +263,38 @@ std::string best_default(Registry& r) {
   return best;
 }
 
+// A sentence per option that does nothing. `used`: leave out plugins that are not in use, which ask for
+// nothing.
+std::vector<std::string> option_problems(Registry& r, bool used) {
+  std::vector<std::string> problems;
+  const std::vector<UnaskedOption> unasked = unasked_plugin_options();
+  if (unasked.empty()) return problems;
+  search_once(r);
+  std::vector<std::string> names;
+  for (const PluginCandidate& c : r.search.candidates)
+    if (std::find(names.begin(), names.end(), c.name) == names.end()) names.push_back(c.name);
+  auto list = [](const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text.empty() ? std::string("none") : text;
+  };
+  for (const UnaskedOption& o : unasked) {
+    std::string key = o.key;
+    for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string option = "the plugin option " + o.plugin + "." + key + " does nothing: ";
+    if (std::find(names.begin(), names.end(), o.plugin) == names.end() && !loaded_plugin(r, o.plugin)) {
+      problems.push_back(option + "there is no plugin " + o.plugin + "; there are " + list(names));
+      continue;
+    }
+    const bool in_use = std::any_of(r.devices.begin(), r.devices.end(),
+                                    [&](const auto& d) { return d.second->plugin().name == o.plugin; });
+    if (used && !in_use) continue;
+    problems.push_back(option + o.plugin + " has not asked for it; what it asked for is " +
+                       list(asked_plugin_options(o.plugin)));
+  }
+  return problems;
+}
+
 } // namespace
 
 std::string canonical_device_name(std::string_view text) {
@@ -379,7 +411,7 @@ PluginReport discover() {
   if (!r.closed) search_again(r);
   for (PluginCandidate& c : r.search.candidates)
     if (!r.closed) try_load(r, c);
-  PluginReport report{r.search.directories, {}};
+  PluginReport report{r.search.directories, {}, {}};
   for (const PluginCandidate& c : r.search.candidates) {
     PluginEntry& entry = report.plugins.emplace_back();
     static_cast<PluginCandidate&>(entry) = c;
@@ -398,6 +430,7 @@ PluginReport discover() {
       entry.device_problem = e.what();
     }
   }
+  report.option_problems = option_problems(r, false);
   return report;
 }
 
@@ -442,6 +475,11 @@ void shutdown_devices() {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   if (r.closed || in_forked_child()) return;
+  try {
+    for (const std::string& problem : option_problems(r, true)) log::warning(problem);
+  } catch (const std::exception& e) { // devices are closed all the same
+    log::warning(std::string("plugin options: ") + e.what());
+  }
   r.closed = true;
   for (auto& [name, device] : r.devices) device->close();
   if (r.host) r.host->close();

@@ -58,6 +58,8 @@ struct PluginEntry : PluginCandidate {
 struct PluginReport {
   std::vector<SearchedDirectory> directories;
   std::vector<PluginEntry> plugins; // every candidate, in search order
+  // Options given with set_plugin_option that name no plugin, or that their plugin has not asked for so far.
+  std::vector<std::string> option_problems;
 };
 // Loads every acceptable candidate and counts its devices; opens none.
 TOLK_API PluginReport discover();
@@ -75,7 +77,8 @@ TOLK_API std::string load_plugin_file(const std::string& path);
 TOLK_API const void* plugin_extension(std::string_view plugin, const char* name, uint32_t version);
 
 // Value of a plugin's option, `key` being NAME.option as in --plugin-option CPU.threads=2. Must come before
-// the plugin asks. Throws InvalidArgument when there is no dot.
+// the plugin asks. Throws InvalidArgument when there is no dot. shutdown_devices warns of options that name
+// no plugin, and of those that a plugin whose devices were used never asked for.
 TOLK_API void set_plugin_option(std::string_view key, std::string_view value);
 
 // Waits for every device, frees caches, buffers and programs, closes the devices and calls each plugin's

@@ -76,6 +76,8 @@ std::string format_report(const PluginReport& report, bool verbose) {
         "\n";
   text += "Plugins:\n";
   for (const PluginEntry& p : report.plugins) text += "  " + verbose_line(p) + "\n";
+  if (!report.option_problems.empty()) text += "Plugin options:\n";
+  for (const std::string& problem : report.option_problems) text += "  " + problem + "\n";
   return text;
 }
 
@@ -110,7 +112,8 @@ std::string format_report_json(const PluginReport& report) {
                        {"device_problem", p.device_problem},
                        {"devices", devices}});
   }
-  Json report_json = {{"directories", directories}, {"plugins", plugins}};
+  Json report_json = {
+      {"directories", directories}, {"plugins", plugins}, {"option_problems", report.option_problems}};
   // Paths need not be UTF-8.
   return report_json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -31,6 +31,7 @@ constexpr size_t kTextLimit = 4096;
 struct KeptText {
   tolk_status status = TOLK_OK;
   std::string text;
+  enum { Sentence, BrokenByHost, BrokenByPlugin } kind = Sentence;
 };
 thread_local KeptText kept;
 
@@ -42,6 +43,14 @@ const char* status_meaning(tolk_status status) { return row(status).meaning; }
 void keep_error_text(tolk_status status, const char* text) {
   kept.status = status;
   kept.text.assign(text ? text : "", text ? strnlen(text, kTextLimit) : 0);
+  kept.kind = KeptText::Sentence;
+}
+
+bool has_error_text(tolk_status status) { return kept.status == status && !kept.text.empty(); }
+
+void keep_violation_text(tolk_status status, const char* text, bool by_host) {
+  keep_error_text(status, text);
+  kept.kind = by_host ? KeptText::BrokenByHost : KeptText::BrokenByPlugin;
 }
 
 std::string take_error_text(tolk_status status) {
@@ -52,6 +61,12 @@ std::string take_error_text(tolk_status status) {
 }
 
 void throw_status(tolk_status status, std::string_view who, std::string_view doing) {
+  if (has_error_text(status) && kept.kind != KeptText::Sentence) {
+    const bool by_host = kept.kind == KeptText::BrokenByHost;
+    std::string broken = std::string(who) + ": " + std::string(doing) + ": " + take_error_text(status);
+    if (by_host) throw InternalError(broken);
+    throw PluginError(broken);
+  }
   std::string text = std::string(who) + ": " + std::string(doing) + ": " + take_error_text(status) + " (" +
                      row(status).name + ")";
   switch (row(status).value) {

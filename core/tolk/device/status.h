@@ -19,6 +19,11 @@ TOLK_API const char* status_meaning(tolk_status status);
 std::string take_error_text(tolk_status status);
 // What tolk_host.set_error does: keeps `text` (cut at 4,096 bytes) for this thread.
 void keep_error_text(tolk_status status, const char* text);
+// Whether a sentence for `status` waits on this thread.
+bool has_error_text(tolk_status status);
+// What the layer `validate` keeps for a broken rule: throw_status then throws `text` as it is, as
+// InternalError when tolk broke the rule, else as PluginError.
+void keep_violation_text(tolk_status status, const char* text, bool by_host);
 
 // Throws the error leaf of a negative status: OutOfMemory for the two out-of-memory codes, CompileError,
 // FormatError for a bad binary, PluginError for faults of a plugin, DeviceError for the rest. The message is
