@@ -2,6 +2,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/engine/graph_call_internal.h"
+#include "tolk/engine/graph_runner.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::engine {
@@ -10,7 +11,7 @@ namespace {
 const std::string kGraph = "graph";
 
 GraphCallFactory& factory() {
-  static auto* installed = new GraphCallFactory;
+  static auto* installed = new GraphCallFactory(make_graph_runner);
   return *installed;
 }
 

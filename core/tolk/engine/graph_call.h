@@ -11,17 +11,21 @@
 
 namespace tolk::engine {
 
+class PreparedLinear; // engine/prepared.h
+
 // Owned by the binding; whatever it holds must stay alive until its work is done.
 class TOLK_API GraphCall {
 public:
   virtual ~GraphCall();
-  // Records at the first run, replays later; re-resolves what changed. With context.wait, waits and gives the
-  // seconds it took.
-  virtual std::optional<double> run(BufferBinding& binding, const ExecContext& context) = 0;
+  // Records at the first run, replays later. `calls` are the inner calls, up to date with the binding and the
+  // run. False: nothing was launched, and the caller takes the calls one by one. With `wait`, waits and
+  // stores the seconds it took.
+  virtual bool run(BufferBinding& binding, PreparedLinear& calls, const ExecContext& context, bool wait,
+                   std::optional<double>& seconds) = 0;
 };
 
-// How run_linear makes one at the first execution of the call in a binding. None installed, or null from it:
-// the inner calls run one by one.
+// How run_linear makes one at the first execution of the call in a binding; by default a GraphRunner
+// (engine/graph_runner.h). Null from it: the inner calls run one by one.
 using GraphCallFactory = std::function<std::unique_ptr<GraphCall>(BufferBinding& binding, const UOp& call)>;
 TOLK_API void install_graph_calls(GraphCallFactory factory);
 

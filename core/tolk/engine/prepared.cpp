@@ -158,7 +158,11 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
       for (const UOp& u : toposort(argument)) step.late |= bound_later.contains(u.node());
     }
     if (step.kind == Step::Kind::View) bound_later.insert(step.arguments[0].node());
-    if (step.kind == Step::Kind::Graph) step.estimates = graph_estimates(call);
+    if (step.kind == Step::Kind::Graph) {
+      step.estimates = graph_estimates(call);
+      for (const UOp& inner : flat_calls(graph_linear(call)))
+        for (const UOp& argument : buffer_arguments(inner)) add_arenas(argument, arenas_);
+    }
     any_dynamic_ |= step.dynamic;
     any_variable_ |= step.variable;
     steps_.push_back(std::move(step));
@@ -183,7 +187,13 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
   if (!all && !any_dynamic_ && !new_vars) return;
   epoch_.reset(), vars_.reset(); // until everything went well
   for (Step& step : steps_) {
-    if (step.kind == Step::Kind::View || step.kind == Step::Kind::Graph) continue;
+    if (step.kind == Step::Kind::View) continue;
+    if (step.kind == Step::Kind::Graph) { // now, so that what cannot run is known before anything does
+      if (!step.inner)
+        step.inner = &binding.prepared().get(ambient_, make_program, graph_linear(step.call), true);
+      step.inner->update(binding, make_program, context);
+      continue;
+    }
     bool values = new_vars && step.variable;
     if (all || step.dynamic || (values && step.late)) step.resolved = false;
     if (step.late) continue;

@@ -30,6 +30,8 @@ struct Position {
   bool in_place = false;
 };
 
+class PreparedLinear;
+
 struct Step {
   enum class Kind : uint8_t { Kernel, Copy, View, Graph };
   Kind kind = Kind::Kernel;
@@ -42,7 +44,8 @@ struct Step {
   std::vector<UOp> arguments; // that are storage
   std::shared_ptr<const ProgramEntry> entry;
   UOp program;
-  std::vector<AnyBuffer> bound; // what the arguments were resolved to
+  PreparedLinear* inner = nullptr; // of a graph: its calls; owned by the binding
+  std::vector<AnyBuffer> bound;    // what the arguments were resolved to
   std::vector<Position> positions;
   int64_t launches = 1; // for statistics
   Estimates estimates;  // of all positions together

@@ -121,15 +121,14 @@ std::optional<double> run_graph(const Run& run, Step& step, bool& counted) {
   auto& calls = run.binding.graph_calls();
   auto it = calls.find(step.call);
   if (it == calls.end()) it = calls.emplace(step.call, make_graph_call(run.binding, step.call)).first;
-  if (it->second) {
+  PreparedLinear& inner = *step.inner;
+  inner.update(run.binding, run.make_program, run.context); // views may have been bound meanwhile
+  std::optional<double> seconds;
+  if (it->second && it->second->run(run.binding, inner, run.context, run.wait, seconds)) {
     ++graph_launches;
-    return it->second->run(run.binding, run.context);
+    return seconds;
   }
-  // Nothing here replays batches: call by call, counted there.
-  counted = true;
-  PreparedLinear& inner =
-      run.binding.prepared().get(run.binding.ambient(), run.make_program, graph_linear(step.call), true);
-  inner.update(run.binding, run.make_program, run.context);
+  counted = true; // call by call, counted there
   run_steps(inner, run);
   return {};
 }
