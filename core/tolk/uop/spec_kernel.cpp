@@ -60,7 +60,11 @@ bool holds_effects(const UOp& u) {
   return true;
 }
 
-bool kernel_root(const UOp& u) { return u.arg().ints().size() == 1 && u.arg().texts().size() == 1; }
+// The second number, where there is one, is the beam width that the kernel asks for.
+bool kernel_root(const UOp& u) {
+  size_t n = u.arg().ints().size();
+  return (n == 1 || n == 2) && u.arg().texts().size() == 1;
+}
 
 bool real_loop(const UOp& u) { return !(u.src(0).is_const_int(1)); }
 
