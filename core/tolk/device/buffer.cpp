@@ -15,11 +15,7 @@ namespace {
 std::atomic<uint64_t> next_id{1};
 std::atomic<int64_t> live{0};
 
-// Never destroyed: static buffers may copy late.
-std::function<void(Buffer&, Buffer&)>& copy_runner() {
-  static auto* runner = new std::function<void(Buffer&, Buffer&)>;
-  return *runner;
-}
+std::atomic<Buffer::CopyRunner> copy_runner{nullptr};
 
 void require_storable(Device& device, DType dtype) {
   int code = static_cast<int>(dtype);
@@ -236,13 +232,12 @@ void Buffer::copy_from(Buffer& source) {
   if (dtype_ != source.dtype_)
     throw InvalidArgument(std::string("copy: dtype mismatch: ") + name(source.dtype_) + " into " +
                           name(dtype_));
-  if (!copy_runner()) throw InvalidArgument("no copy runner installed; link the engine");
-  copy_runner()(*this, source);
+  CopyRunner runner = copy_runner.load(std::memory_order_acquire);
+  if (!runner) throw InvalidArgument("no copy runner installed; link the engine");
+  runner(*this, source);
 }
 
-void Buffer::install_copy_runner(std::function<void(Buffer&, Buffer&)> runner) {
-  copy_runner() = std::move(runner);
-}
+void Buffer::install_copy_runner(CopyRunner runner) { copy_runner.store(runner, std::memory_order_release); }
 
 void copy_buffer(Buffer& dst, Buffer& src) {
   if (dst.bytes() != src.bytes())

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -136,7 +135,8 @@ public:
   // The canonical copy: the runner that the engine installs. Throws InvalidArgument "size mismatch" and
   // "dtype mismatch" before anything else, and "no copy runner installed" without an engine.
   void copy_from(Buffer& source);
-  static void install_copy_runner(std::function<void(Buffer& dst, Buffer& src)> runner);
+  using CopyRunner = void (*)(Buffer& dst, Buffer& src);
+  static void install_copy_runner(CopyRunner runner); // null: none
 
   // The bytes themselves, when the host can see this memory (HOST, CPU, imported memory), else null. Waits
   // for submitted work. The buffer must be allocated; the pointer is valid until the storage is released.

@@ -38,4 +38,8 @@ void MultiBuffer::allocate() const {
   for (const BufferRef& shard : shards_) shard->allocate();
 }
 
+void MultiBuffer::add_ref(int n) const {
+  for (const BufferRef& shard : shards_) shard->add_ref(n);
+}
+
 } // namespace tolk

@@ -37,6 +37,7 @@ public:
   uint64_t bytes() const { return shards_[0]->bytes(); } // of one shard
   bool is_allocated() const;                             // all of them
   void allocate() const;
+  void add_ref(int n) const; // Buffer::add_ref of every shard
 
 private:
   explicit MultiBuffer(std::vector<BufferRef> shards) : shards_(std::move(shards)) {}

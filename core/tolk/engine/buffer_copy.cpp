@@ -6,6 +6,15 @@
 #include "tolk/base/error.h"
 
 namespace tolk::engine {
+namespace {
+
+// Buffer::copy_from works wherever the engine is linked.
+[[maybe_unused]] const bool installed = [] {
+  Buffer::install_copy_runner(copy_buffer);
+  return true;
+}();
+
+} // namespace
 
 std::string copy_name(int64_t total_bytes, const std::string& dest_device, const std::string& src_device) {
   char text[64];

@@ -8,8 +8,15 @@
 namespace tolk::engine {
 namespace {
 
+// The node counts at its buffers as long as it lives.
 struct Storage : UOpAttachment {
-  explicit Storage(AnyBuffer b) : buffer(std::move(b)) {}
+  explicit Storage(AnyBuffer b) : buffer(std::move(b)) { count(1); }
+  ~Storage() override { count(-1); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  void count(int by) const {
+    if (has_value(buffer)) std::visit([by](const auto& b) { b->add_ref(by); }, buffer);
+  }
   AnyBuffer buffer;
 };
 
