@@ -56,6 +56,7 @@ Tensor& Tensor::realize() {
 }
 
 std::vector<std::byte> Tensor::data() const {
+  if (is_multi(device())) return to(devices().front()).data();
   engine::require_not_capturing("a tensor's values were asked for");
   Tensor value = numel() == 0 ? *this : contiguous();
   if (numel() == 0) return {};
@@ -80,6 +81,7 @@ Tensor Tensor::contiguous() const {
 }
 
 Tensor Tensor::to(const std::string& device) const {
+  if (is_multi(device)) return replicate(split_devices(device));
   std::string target = canonical_device_name(device);
   return this->device() == target ? *this : Tensor(copy_to(node(), target));
 }

@@ -84,10 +84,24 @@ public:
   Tensor contiguous() const;
   Tensor detach() const;              // the value; no gradient passes (tolk/tensor/gradient.h)
   Tensor contiguous_backward() const; // the value; its gradient is stored before it is used
-  Tensor to(const std::string& device) const;
+  Tensor to(const std::string& device) const; // a sharded value is gathered there
   // Replaces the contents: this tensor, and every other view of its storage, reads `value` (same shape and
   // dtype) from now on. On a computed tensor it is plain assignment.
   Tensor& assign(const Tensor& value);
+
+  // ---- several devices (docs/devices.md): one graph, of which every device of a list computes its part.
+  // Operands meet when they are on the same list, in the same order; numbers meet everything.
+  // In equal parts along the axis, one on each device; a device may occur twice. The axis must have a known
+  // size that the number of devices divides: InvalidArgument otherwise, before anything is allocated.
+  Tensor shard(const std::vector<std::string>& devices, int64_t axis) const;
+  // The whole value on each device; a sharded value is gathered on all of them.
+  Tensor replicate(const std::vector<std::string>& devices) const;
+  // A value that the devices of a list each hold a term of (a replica, as far as operations know): all get the
+  // terms combined by Op::ADD, Op::MUL or Op::MAX. The value itself on one device.
+  Tensor allreduce(Op op) const;
+  std::vector<std::string> devices() const; // none for a constant, one or more otherwise
+  // The axis of which every device has a part; nothing when each has the whole.
+  std::optional<int64_t> shard_axis() const;
 
   // ---- dtype
   Tensor cast(DType dtype) const;

@@ -1,0 +1,48 @@
+#include "tolk/device/registry.h"
+#include "tolk/schedule/shard.h"
+#include "tolk/tensor/tensor_internal.h"
+
+namespace tolk {
+namespace {
+
+std::vector<std::string> canonical(const std::vector<std::string>& devices, const char* what) {
+  if (devices.empty()) throw InvalidArgument(std::string(what) + " needs at least one device");
+  std::vector<std::string> names;
+  for (const std::string& d : devices) names.push_back(canonical_device_name(d));
+  return names;
+}
+
+} // namespace
+
+Tensor Tensor::shard(const std::vector<std::string>& devices, int64_t axis) const {
+  std::vector<std::string> names = canonical(devices, "shard");
+  axis = detail::normal_axis(axis, rank(), "shard");
+  return names.size() == 1 ? to(names[0]) : Tensor(schedule::sharded(node(), names, axis));
+}
+
+Tensor Tensor::replicate(const std::vector<std::string>& devices) const {
+  std::vector<std::string> names = canonical(devices, "replicate");
+  return names.size() == 1 ? to(names[0]) : Tensor(schedule::replicated(node(), names));
+}
+
+Tensor Tensor::allreduce(Op op) const {
+  if (!OpSet(Op::ADD, Op::MUL, Op::MAX).has(op))
+    throw InvalidArgument(std::string("allreduce combines with ADD, MUL or MAX, not with ") + name(op));
+  if (!is_multi(device())) return *this;
+  if (shard_axis())
+    throw InvalidArgument("allreduce combines one term per device; the value is sharded along axis " +
+                          std::to_string(*shard_axis()) + ", so reduce that axis instead");
+  return Tensor(tolk::allreduce(node(), op));
+}
+
+std::vector<std::string> Tensor::devices() const {
+  std::string text = device();
+  return text.empty() ? std::vector<std::string>() : split_devices(text);
+}
+
+std::optional<int64_t> Tensor::shard_axis() const {
+  schedule::Sharding sharding = schedule::sharding_of(node());
+  return sharding.sharded() ? std::optional<int64_t>(sharding.axis) : std::nullopt;
+}
+
+} // namespace tolk
