@@ -81,7 +81,8 @@ std::vector<std::byte> read_bytes(const UOp& result) {
   require_not_capturing("a value's bytes were asked for");
   UOp storage = contiguous_storage(result);
   TOLK_CHECK(storage, "only a contiguous result can be read");
-  BufferRef buffer = buffer_of(storage);
+  AnyBuffer any = any_buffer_of(storage);
+  BufferRef buffer = is_multi(any) ? std::get<MultiBufferRef>(any)->shard(0) : std::get<BufferRef>(any);
   std::vector<std::byte> bytes(buffer->bytes());
   if (bytes.empty()) return bytes;
   buffer->allocate();

@@ -38,7 +38,8 @@ TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const st
 // chains over storage.
 TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {});
 
-// Row-major bytes of a realised node with contiguous storage; waits for the device.
+// Row-major bytes of a realised node with contiguous storage, of a replica those on its first device; waits
+// for the device.
 TOLK_API std::vector<std::byte> read_bytes(const UOp& result);
 
 } // namespace tolk::engine

@@ -35,6 +35,14 @@ Shape of_position(Shape shape, const Sharding& sharding) {
   return shape;
 }
 
+// What an argument on several devices is at one position.
+UOp storage_at(const UOp& argument, size_t position) {
+  if (argument.is(Op::MSTACK)) return argument.src(position);
+  if (!argument.is(Op::SLICE)) return mselect(argument, int64_t(position));
+  UOp source = storage_at(argument.src(0), position);
+  return with_sources(argument, std::span(&source, 1));
+}
+
 class MultiPass {
 public:
   explicit MultiPass(const Options& options) : options_(options) {}
@@ -361,6 +369,21 @@ private:
 };
 
 } // namespace
+
+void append_calls(const UOp& call, std::vector<UOp>& calls) {
+  Devices devices;
+  if (call.src(0).is(Op::SINK) && call.nsrc() > 1) devices = split_devices(device_of(call.src(1)));
+  auto backend = [&](const std::string& name) { return name.substr(0, name.find(':')); };
+  bool one_backend = true;
+  for (const std::string& name : devices) one_backend &= backend(name) == backend(devices[0]);
+  if (one_backend) return calls.push_back(call);
+  UOp position = device_position(int64_t(devices.size()));
+  for (size_t p = 0; p < devices.size(); ++p) {
+    std::vector<UOp> src{substitute(call.src(0), {{position, index_const(int64_t(p))}})};
+    for (const UOp& argument : call.src().subspan(1)) src.push_back(storage_at(argument, p));
+    calls.push_back(with_sources(call, src));
+  }
+}
 
 PerPosition without_multi(const UOp& body, const Options& options) { return MultiPass(options).run(body); }
 

@@ -34,4 +34,8 @@ struct PerPosition {
 // parts, and for operands on different devices where one has to be gathered.
 PerPosition without_multi(const UOp& body, const Options& options);
 
+// Appends the call; for a kernel on devices of several backends, which need programs of their own, one call
+// for every position, on its storage and with its number in the place of _device_num.
+void append_calls(const UOp& call, std::vector<UOp>& calls);
+
 } // namespace tolk::schedule

@@ -73,7 +73,7 @@ std::shared_ptr<const Template> scheduled(const Callified& callified, const Opti
     also_stored.insert(also_stored.end(), made.too_many.begin(), made.too_many.end());
   }
   std::vector<UOp> calls;
-  for (int i : order_items(graph, made.items)) calls.push_back(made.items[size_t(i)].call);
+  for (int i : order_items(graph, made.items)) append_calls(made.items[size_t(i)].call, calls);
   std::set<std::string> variables;
   for (const UOp& c : calls) add_variables(c.src(0), variables);
   UOp list = linear(calls);

@@ -4,6 +4,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/schedule/realized.h"
+#include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::schedule {
@@ -52,13 +53,16 @@ UOp sharded(const UOp& u, std::span<const std::string> devices, int64_t axis) {
     return multi(contiguous(own_part(replicated(u, devices), wanted)), int(axis), count);
   }
   UOp from = origin(u);
-  std::vector<UOp> parts;
   Shape begin(shape.size(), SInt(0)), extent = shape;
   extent[size_t(axis)] = size.value() / count;
-  for (int64_t i = 0; i < count; ++i) {
+  auto part = [&](int64_t i) {
     begin[size_t(axis)] = i * (size.value() / count);
-    parts.push_back(copy_to(shrink(from, begin, extent), devices[size_t(i)]));
-  }
+    return shrink(from, begin, extent);
+  };
+  // Parts with gaps are cut by a kernel, which the host has none of.
+  if (device_of(from) == "HOST" && !contiguous_range(part(0))) from = copy_to(from, devices[0]);
+  std::vector<UOp> parts;
+  for (int64_t i = 0; i < count; ++i) parts.push_back(copy_to(part(i), devices[size_t(i)]));
   return multi(mstack(parts), int(axis), count);
 }
 

@@ -1,5 +1,5 @@
-#include "tolk/device/registry.h"
 #include "tolk/schedule/shard.h"
+#include "tolk/device/registry.h"
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {

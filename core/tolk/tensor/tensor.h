@@ -96,8 +96,8 @@ public:
   Tensor shard(const std::vector<std::string>& devices, int64_t axis) const;
   // The whole value on each device; a sharded value is gathered on all of them.
   Tensor replicate(const std::vector<std::string>& devices) const;
-  // A value that the devices of a list each hold a term of (a replica, as far as operations know): all get the
-  // terms combined by Op::ADD, Op::MUL or Op::MAX. The value itself on one device.
+  // A value that the devices of a list each hold a term of (a replica, as far as operations know): all get
+  // the terms combined by Op::ADD, Op::MUL or Op::MAX. The value itself on one device.
   Tensor allreduce(Op op) const;
   std::vector<std::string> devices() const; // none for a constant, one or more otherwise
   // The axis of which every device has a part; nothing when each has the whole.

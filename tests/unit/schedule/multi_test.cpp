@@ -294,6 +294,17 @@ BOOST_AUTO_TEST_CASE(one_device_twice_is_two_positions) {
   same(to(s, "CPU"), x, memory);
 }
 
+BOOST_AUTO_TEST_CASE(kernels_on_several_backends_are_one_for_each) {
+  host::Memory memory;
+  Devices on = {"CPU", "XDEV", "XDEV:1"};
+  T x = input({6, 4}, memory), s = shard(x, on, 0), r = replicate(input({6, 4}, memory, 9), on);
+  same(s + s, x + x, memory, {2, 3});
+  same(s + r, x + input({6, 4}, memory, 9), memory);
+  same(sum(s, {0}), sum(x, {0}), memory);
+  same(shard(arange(6, DType::F64), on, 0) * 2.0, arange(6, DType::F64) * 2.0, memory);
+  same(matmul(replicate(x, on), shard(input({4, 3}, memory), on, 1)), matmul(x, input({4, 3}, memory)), memory);
+}
+
 BOOST_AUTO_TEST_CASE(equal_sharded_graphs_share_a_schedule) {
   auto o = options();
   o.cache = true;
