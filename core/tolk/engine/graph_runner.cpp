@@ -32,10 +32,12 @@ BufferRef reference_to(const Position& p, const Buffer* buffer) {
   throw InternalError("a launch names a buffer that its call does not have");
 }
 
-bool is_written(const Step& step, size_t i) {
-  if (step.kind == Step::Kind::Copy) return i == 0;
-  const ProgramInfo& info = step.entry->info;
-  return std::find(info.outs.begin(), info.outs.end(), info.globals[i]) != info.outs.end();
+// Whether the call writes the buffer: through this argument, or through another that is the same buffer.
+bool is_written(const Step& step, const Position& p, const Buffer* buffer) {
+  if (step.kind == Step::Kind::Copy) return p.arguments[0].get() == buffer;
+  for (int out : step.entry->info.outs)
+    if (p.arguments[size_t(out)].get() == buffer) return true;
+  return false;
 }
 
 void add_names(const UOp& size, std::vector<std::string>& names) {
@@ -64,7 +66,7 @@ GraphRunner::~GraphRunner() = default;
 
 void GraphRunner::forget() {
   graph_.reset();
-  nodes_.clear(), arguments_.clear(), changing_.clear(), roots_.clear(), bases_.clear();
+  nodes_.clear(), arguments_.clear(), changing_.clear(), moving_.clear(), roots_.clear(), bases_.clear();
 }
 
 // False when a launch of this run is empty, which a graph cannot hold. Throws GraphError.
@@ -100,7 +102,7 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
           a.ref = a.buffer->ref(); // allocates
           a.generation = a.buffer->generation();
           a.recorded = range_of(*a.buffer);
-          a.written = is_written(step, i);
+          a.written = is_written(step, p, a.buffer.get());
           accesses.push_back(DepsTracker::access_of(*a.buffer, a.written));
           arguments_.push_back(std::move(a));
         }
@@ -124,12 +126,19 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
   return true;
 }
 
+// The storages of arguments that do not depend on the run; the others are few and looked at one by one.
 void GraphRunner::note_storages() {
+  std::vector<bool> changes(arguments_.size());
+  moving_.clear(), roots_.clear(), bases_.clear();
+  for (size_t n : changing_)
+    for (size_t i = 0; i < nodes_[n].argument_count; ++i) {
+      changes[nodes_[n].first_argument + i] = true;
+      moving_.push_back(nodes_[n].first_argument + i);
+    }
   std::vector<std::pair<uint64_t, size_t>> all;
-  all.reserve(arguments_.size());
-  for (size_t i = 0; i < arguments_.size(); ++i) all.emplace_back(arguments_[i].buffer->base_id(), i);
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (!changes[i]) all.emplace_back(arguments_[i].buffer->base_id(), i);
   std::sort(all.begin(), all.end());
-  roots_.clear(), bases_.clear();
   for (const auto& [base, argument] : all)
     if (bases_.empty() || bases_.back() != base) bases_.push_back(base), roots_.push_back(argument);
 }
@@ -138,7 +147,7 @@ bool GraphRunner::stale(const BufferBinding& binding) const {
   if (binding.epoch() != epoch_) return true;
   for (size_t i : roots_)
     if (arguments_[i].buffer->generation() != arguments_[i].generation) return true;
-  return false;
+  return false; // what depends on the run is compared in any case
 }
 
 // Compares the graph with what this run wants: the nodes that depend on runs, or all. False when a launch is
@@ -201,6 +210,8 @@ bool GraphRunner::newly_overlaps() const {
     }
     moved.push_back({a.recorded, to, a.written});
     known = known || std::binary_search(bases_.begin(), bases_.end(), to.base);
+    for (size_t i = 0; i < moving_.size() && !known; ++i)
+      known = arguments_[moving_[i]].buffer->base_id() == to.base;
   }
   auto conflict = [](const Moved& a, const Moved& b) {
     return (a.written || b.written) && a.to.overlaps(b.to) && !a.from.overlaps(b.from);
@@ -239,7 +250,12 @@ void GraphRunner::apply_changes(PreparedLinear& calls) {
     const Position& p = calls.steps()[nodes_[n].step].positions[nodes_[n].position];
     nodes_[n].values = p.values, nodes_[n].grid = p.grid, nodes_[n].local = p.local;
   }
-  if (!changes_.buffers.empty()) note_storages();
+}
+
+bool GraphRunner::fall_back() {
+  ++graph_fallbacks;
+  changes_.clear(); // its buffers are not ours to keep
+  return false;
 }
 
 bool GraphRunner::run(BufferBinding& binding, PreparedLinear& calls, const ExecContext&, bool wait,
@@ -249,16 +265,16 @@ bool GraphRunner::run(BufferBinding& binding, PreparedLinear& calls, const ExecC
     bool all = graph_ && stale(binding);
     if (graph_) {
       if (!find_changes(calls, all)) return false;
+      // Inputs that ask for another program are inputs that overlap: this run alone goes without the graph.
+      if (changes_.rerecord && !all) return fall_back();
       if (changes_.rerecord) forget();
     }
     if (!graph_) {
       if (!record(binding, calls)) return false;
     } else {
-      if (!changes_.buffers.empty() && newly_overlaps()) {
-        ++graph_fallbacks;
-        return false;
-      }
+      if (!changes_.buffers.empty() && newly_overlaps()) return fall_back();
       if (!changes_.buffers.empty() || !changes_.launches.empty()) apply_changes(calls);
+      if (all) note_storages();
       epoch_ = binding.epoch();
     }
   } catch (const GraphError& e) {

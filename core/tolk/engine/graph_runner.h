@@ -85,12 +85,14 @@ private:
   void apply_changes(PreparedLinear& calls);
   void note_storages();
   void forget();
+  bool fall_back(); // false
 
   std::vector<std::string> variables_;
   std::vector<Node> nodes_; // by number in the graph
   std::vector<Argument> arguments_;
   std::vector<size_t> changing_; // nodes whose storage or sizes depend on the run
-  std::vector<size_t> roots_;    // an argument for each distinct storage, to see whether it was released
+  std::vector<size_t> moving_;   // their arguments
+  std::vector<size_t> roots_;    // an argument for each distinct storage of the rest: is it released?
   std::vector<uint64_t> bases_;  // those storages, sorted
   Changes changes_;
   uint64_t epoch_ = 0;

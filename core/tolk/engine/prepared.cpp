@@ -185,7 +185,9 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
   if (new_vars) check_variables(context.var_vals);
   bool all = epoch_ != binding.epoch();
   if (!all && !any_dynamic_ && !new_vars) return;
-  epoch_.reset(), vars_.reset(); // until everything went well
+  bool new_inputs = all || inputs_ != context.input_uops || overlay_ != context.input_overlay;
+  if (!new_inputs && !new_vars) return;
+  epoch_.reset(); // until everything went well
   for (Step& step : steps_) {
     if (step.kind == Step::Kind::View) continue;
     if (step.kind == Step::Kind::Graph) { // now, so that what cannot run is known before anything does
@@ -195,14 +197,47 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
       continue;
     }
     bool values = new_vars && step.variable;
-    if (all || step.dynamic || (values && step.late)) step.resolved = false;
+    if (step.dynamic && new_inputs && !all && !step.late && step.resolved)
+      step.resolved = rebind_inputs(step, context);
+    else if (all || (step.dynamic && new_inputs) || (values && step.late))
+      step.resolved = false;
     if (step.late) continue;
     if (!step.resolved)
       resolve(step, binding, make_program, context);
     else if (values)
       set_values(step, context.var_vals);
   }
-  epoch_ = binding.epoch(), vars_ = context.var_vals;
+  epoch_ = binding.epoch();
+  if (new_vars) vars_ = context.var_vals;
+  if (new_inputs) inputs_ = context.input_uops, overlay_ = context.input_overlay;
+}
+
+// The usual change of a replay: a kernel on one device gets other buffers for inputs that are its arguments
+// as they are. False for all else, and when the buffers ask for other code.
+bool PreparedLinear::rebind_inputs(Step& step, const ExecContext& context) {
+  if (step.kind != Step::Kind::Kernel || step.positions.size() != 1 || step.other_program) return false;
+  Position& p = step.positions[0];
+  auto input = [&](size_t i) -> const BufferRef* {
+    auto slot = size_t(slot_of(step.arguments[i]));
+    if (slot >= context.input_overlay.size() || slot >= overlay_.size()) return nullptr;
+    if (step.bound[i] != overlay_[slot]) return nullptr; // the binding knows better
+    const BufferRef* buffer = std::get_if<BufferRef>(&context.input_overlay[slot]);
+    return buffer && *buffer && &(*buffer)->device() == p.device ? buffer : nullptr;
+  };
+  for (size_t i = 0; i < step.arguments.size(); ++i)
+    if (step.arguments[i].is(Op::PARAM) ? !input(i) : reaches_param(step.arguments[i])) return false;
+  for (size_t i = 0; i < step.arguments.size(); ++i) {
+    if (!step.arguments[i].is(Op::PARAM)) continue;
+    const BufferRef& now = *input(i);
+    step.bound[i] = now, p.arguments[i] = now;
+  }
+  const ProgramInfo& info = step.entry->info;
+  if (!step.entry->may_alias && step.entry->kernel && aliased(info, p.arguments)) {
+    step.bound.clear();
+    return false;
+  }
+  for (size_t k = 0; k < info.globals.size(); ++k) p.ordered[k] = p.arguments[size_t(info.globals[k])].get();
+  return true;
 }
 
 void PreparedLinear::view_changed(size_t at) {
@@ -261,8 +296,9 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
                                 : "kernel " + info.name + " was compiled for " + step.entry->device +
                                       " and cannot run on " + p.device->name());
     UOp program = step.program;
+    step.other_program = false;
     if (!step.entry->may_alias && step.entry->kernel && aliased(info, group))
-      program = compile_kernel(*p.device, make_program, step.entry->sink, true);
+      program = compile_kernel(*p.device, make_program, step.entry->sink, true), step.other_program = true;
     p.program = get_runtime(*p.device, program);
     for (int slot : program_entry(program).info.globals) p.ordered.push_back(group[size_t(slot)].get());
     p.arguments = std::move(group);

@@ -40,6 +40,7 @@ struct Step {
   bool variable = false; // values or sizes depend on variables
   bool resolved = false;
   bool ran = false;
+  bool other_program = false; // arguments overlap, and the code that allows it runs
   UOp call;
   std::vector<UOp> arguments; // that are storage
   std::shared_ptr<const ProgramEntry> entry;
@@ -70,6 +71,7 @@ public:
 
 private:
   void check_variables(const VarVals& vars) const;
+  bool rebind_inputs(Step& step, const ExecContext& context);
   void resolve_kernel(Step& step, BufferBinding& binding, const ToProgram& make_program,
                       const ExecContext& context);
   void resolve_copy(Step& step);
@@ -81,6 +83,8 @@ private:
   std::vector<UOp> arenas_; // internal BUFFERs that calls see through SLICEs
   std::optional<uint64_t> epoch_;
   std::optional<VarVals> vars_;
+  std::vector<UOp> inputs_; // of the last run
+  std::vector<AnyBuffer> overlay_;
   bool any_dynamic_ = false, any_variable_ = false;
 };
 

@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(RG_06_a_view_inside_a_batch_reads_the_viewed_storage) {
   BOOST_TEST(read(out) == plus(ramp(10), 2));
 }
 
-BOOST_AUTO_TEST_CASE(RG_18_E_01_batch_settings_take_effect_at_use_and_end_with_their_scope) {
+BOOST_AUTO_TEST_CASE(E_01_batch_settings_take_effect_at_use_and_end_with_their_scope) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 12));
   auto sizes = [&] { return text_of(sizes_of(batch_graphs(d, list))); };
@@ -379,4 +379,19 @@ BOOST_AUTO_TEST_CASE(RG_18_E_01_batch_settings_take_effect_at_use_and_end_with_t
   BOOST_TEST(read.graph_one_kernel == 1);
   ScopedConfig from_environment(read);
   BOOST_TEST(sizes() == "5, 7");
+}
+
+BOOST_AUTO_TEST_CASE(RG_18_the_batch_size_can_change_between_captures) {
+  Device& d = xdev();
+  UOp list = compiled(d, chain(d.name(), 12));
+  for (auto [size, sizes] :
+       {std::pair<int64_t, const char*>{4, "4, 8"}, {0, "12"}, {7, "7, 5"}, {4, "4, 8"}}) {
+    ScopedConfig scope(with([&](Config& c) { c.jit_batch_size = size; }));
+    UOp graphs = batch_graphs(d, list);
+    BOOST_TEST(text_of(sizes_of(graphs)) == sizes);
+    BufferBinding binding(d);
+    write(list.src(11).src(1), Ints(kCount, 0));
+    run_linear(binding, graphs, jit_run());
+    BOOST_TEST(read(list.src(11).src(1)) == ramp(12));
+  }
 }

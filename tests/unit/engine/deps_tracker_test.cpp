@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(an_operation_does_not_wait_for_itself) {
   BOOST_TEST((access(t, {reads(0, 8)}, 3) == Tokens{1}));
 }
 
-BOOST_AUTO_TEST_CASE(GR_15_16_17_partial_overwrites_keep_the_rest) {
+BOOST_AUTO_TEST_CASE(partial_overwrites_keep_the_order_of_the_rest) {
   DepsTracker t;
   access(t, {writes(0, 16)}, 0); // a copy to all of it
   access(t, {writes(0, 8)}, 1);  // a copy to the lower half
