@@ -66,7 +66,7 @@ LISTED = [
 ]
 # Calls whose text is no message: logging, tests of a text, labels, invariants of the project itself.
 QUIET = {"debug", "value", "TOLK_CHECK", "TOLK_DCHECK", "view", "starts_with", "ends_with", "snprintf", "print", "fputs",
-         "normal_axis", "pair", "check", "check_status", "static_assert"}
+         "normal_axis", "pair", "require_not_capturing", "check", "check_status", "static_assert"}
 # Texts of those files that are none.
 NO_MESSAGES = {"by scale"}
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -21,9 +21,14 @@ struct Base {
   std::vector<UOp> chain; // outermost first
 };
 
+// Reorderings, and the copy of host data to a device: sharding takes the data from the host directly.
+bool has_other_names(const UOp& u) {
+  return u.is(kReorders) || (u.is(Op::COPY) && device_of(u.src(0)) == "HOST");
+}
+
 Base base_of(UOp u) {
   Base base;
-  for (; u.is(kReorders); u = u.src(0)) base.chain.push_back(u);
+  for (; has_other_names(u); u = u.src(0)) base.chain.push_back(u);
   base.node = u;
   return base;
 }
@@ -31,8 +36,9 @@ Base base_of(UOp u) {
 Tensor reordered(Tensor g, const std::vector<UOp>& chain) {
   for (size_t i = chain.size(); i-- > 0;) {
     const UOp& u = chain[i];
-    g = u.is(Op::RESHAPE) ? g.reshape(shape_of(u))
-                          : g.permute({u.arg().ints().begin(), u.arg().ints().end()});
+    if (u.is(Op::RESHAPE)) g = g.reshape(shape_of(u));
+    if (u.is(Op::PERMUTE)) g = g.permute({u.arg().ints().begin(), u.arg().ints().end()});
+    if (u.is(Op::COPY) && !g.device().empty()) g = g.to(device_text(u));
   }
   return g;
 }
@@ -58,7 +64,7 @@ public:
           add_base(std::move(base));
           counted_below_.insert(u);
         }
-        if (!u.is(kReorders)) break;
+        if (!has_other_names(u)) break;
         outer.push_back(u);
       }
       add_base(base_of(t.node()));
@@ -159,16 +165,15 @@ private:
 };
 
 void require_variable(const Tensor& t, size_t position) {
-  std::string which = "tensor " + std::to_string(position) + " of wrt";
   if (!is_float(t.dtype()))
-    throw InvalidArgument("a gradient needs float tensors; " + which + " is " + name(t.dtype()));
+    throw InvalidArgument("a gradient needs float tensors; tensor " + std::to_string(position) +
+                          " of wrt is " + name(t.dtype()));
   UOp u = t.node();
   while (u.is(ops::Movement | OpSet(Op::CAST))) u = u.src(0);
   if (u.is_const())
-    throw InvalidArgument(
-        "a gradient needs variables; " + which +
-        " is a constant, and equal constants are one node; give it storage with Tensor::from "
-        "or contiguous().realize()");
+    throw InvalidArgument("a gradient needs variables; tensor " + std::to_string(position) +
+                          " of wrt is a constant, and equal constants are one node; give it storage with "
+                          "Tensor::from or contiguous().realize()");
 }
 
 } // namespace

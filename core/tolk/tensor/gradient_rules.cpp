@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tolk/device/registry.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/print.h"
 
@@ -82,8 +83,40 @@ Gradients unchanged(const Backward& b) { return {b.c}; }
 Gradients materialised(const Backward& b) { return {b.c.contiguous()}; }
 
 Gradients copied_back(const Backward& b) {
+  // The host computes nothing: gradients of its data meet on the default device.
   std::string from = device_of(b.y.src(0));
-  return {from.empty() ? b.c : b.c.to(from)};
+  if (from == "HOST") from = default_device();
+  return {from.empty() || b.c.device().empty() ? b.c : b.c.to(from)};
+}
+
+// ---- several devices. A node's shape and meaning are those of the whole value, so only what takes it apart
+// needs rules of its own.
+
+// The whole value that the parts of a MULTI were cut from by position; null for parts that came one by one.
+UOp whole_of(const UOp& multi) {
+  UOp part = multi.src(0);
+  while (part.is(OpSet(Op::CONTIGUOUS, Op::COPY))) part = part.src(0);
+  return part.is(Op::SHRINK) && part.has(kHasVar) && shape_of(part.src(0)) == shape_of(multi) ? part.src(0)
+                                                                                              : UOp();
+}
+
+Gradients sharded(const Backward& b) {
+  if (UOp whole = whole_of(b.y)) {
+    std::string from = device_of(whole);
+    return {from.empty() || from == b.c.device() || b.c.device().empty() ? b.c : b.c.to(from)};
+  }
+  const UOp& stack = b.y.src(0);
+  if (!stack.is(Op::MSTACK))
+    throw InvalidArgument("no gradient goes through " + print_line(b.y) +
+                          ", whose parts are storage; ask for that of the sharded value");
+  int64_t axis = multi_axis(b.y);
+  SInt size = shape_of(stack)[size_t(axis)];
+  Gradients parts;
+  for (size_t i = 0; i < stack.nsrc(); ++i) {
+    Tensor part = b.c.narrow(axis, size * SInt(int64_t(i)), size);
+    parts.push_back(part.device().empty() ? part : part.to(device_of(stack.src(i))));
+  }
+  return parts;
 }
 
 // ---- movement
@@ -344,6 +377,7 @@ constexpr Row kRules[] = {
     {Op::COPY, copied_back},
     {Op::FUNCTION, named_function},
     {Op::AFTER, stored},
+    {Op::MULTI, sharded},
     {Op::RESHAPE, reshaped},
     {Op::PERMUTE, permuted},
     {Op::EXPAND, expanded},
@@ -368,6 +402,10 @@ std::vector<UOp> gradient_carriers(const UOp& u) {
     for (const UOp& effect : u.src().subspan(1))
       written.push_back(effect.is(Op::STORE) ? effect.src(1) : effect);
     return written;
+  }
+  if (u.is(Op::MULTI)) {
+    if (UOp whole = whole_of(u)) return {whole};
+    if (u.src(0).is(Op::MSTACK)) return {u.src(0).src().begin(), u.src(0).src().end()};
   }
   return {u.src().begin(), u.src().end()};
 }

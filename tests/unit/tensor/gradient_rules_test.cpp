@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "finite_differences.h"
+#include "tolk/schedule/shard.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/gradient_rules.h"
 #include "tolk/tensor/tensor_internal.h"
@@ -30,6 +31,10 @@ struct Case {
   Function f;
   std::vector<Input> inputs;
 };
+
+const std::vector<std::string> kTwo = {"INTERP", "INTERP:1"};
+Tensor parted(const Tensor& x, int64_t axis) { return Tensor(schedule::sharded(x.node(), kTwo, axis)); }
+Tensor everywhere(const Tensor& x) { return Tensor(schedule::replicated(x.node(), kTwo)); }
 
 Tensor whole(std::vector<int64_t> v, const Shape& shape) { return Tensor::from(v, shape, "INTERP"); }
 
@@ -64,6 +69,10 @@ std::vector<Case> cases() {
        Op::CONTIGUOUS_BACKWARD,
        [](X x) { return x[0].square().contiguous_backward() * x[0]; },
        {a}},
+      {"parts on two devices",
+       Op::MULTI,
+       [](X x) { return (parted(x[0].exp(), 0) * parted(x[1], 0)).to("INTERP"); },
+       {numbers({4, 3}, 31), numbers({4, 3}, 32)}},
       {"copy", Op::COPY, [](X x) { return x[0].square().to("INTERP:1").exp().to("INTERP"); }, {a}},
       {"assigned",
        Op::AFTER,
@@ -186,6 +195,21 @@ BOOST_AUTO_TEST_CASE(windows_of_every_overlap) {
                 std::to_string(t.stride) + " " + std::to_string(t.dilation) + " axis " + std::to_string(axis),
             [&](X x) { return x[0].window(axis, t.out, t.k, t.stride, t.dilation).square(); },
             {axis ? numbers({2, t.n}, 20) : numbers({t.n, 2}, 20)});
+}
+
+BOOST_AUTO_TEST_CASE(values_on_two_devices) {
+  Input a = numbers({4, 6}, 41), b = numbers({6, 2}, 42);
+  check("matmul of sharded rows", [](X x) { return parted(x[0], 0).matmul(everywhere(x[1])).to("INTERP"); },
+        {a, b});
+  check("matmul of a sharded sum",
+        [](X x) { return parted(x[0] * 1.0, 1).matmul(parted(x[1], 0)).to("INTERP"); }, {a, b});
+  check("sums of the sharded and another axis",
+        [](X x) {
+          return (parted(x[0], 0).square().sum({0}) + parted(x[0] * 1.0, 1).square().sum({0})).to("INTERP");
+        },
+        {a});
+  check("sharded again", [](X x) { return parted(parted(x[0], 0).exp(), 1).sin().to("INTERP"); }, {a});
+  check("a function of parts", [](X x) { return parted(x[0] * 1.0, 1).tanh().to("INTERP"); }, {a});
 }
 
 BOOST_AUTO_TEST_CASE(gathers_along_every_axis) {
