@@ -102,6 +102,7 @@ static tolk_status device_caps(tolk_device* d, const tolk_caps** out) {
   caps.targets = targets;
   caps.target_count = 2;
   caps.dtype_storage = UINT64_C(1) << TOLK_DTYPE_U8 | UINT64_C(1) << TOLK_DTYPE_F32;
+  caps.grid_max[0] = caps.grid_max[1] = caps.grid_max[2] = 1024;
   caps.streams_max = WITH_STREAMS;
   *out = &caps;
   return TOLK_OK;

@@ -10,6 +10,7 @@
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/device/copy.h"
 #include "tolk/device/plugin_loader.h"
 #include "tolk/device/status.h"
 #include "tolk/device/stream.h"
@@ -513,12 +514,15 @@ tolk_status DeviceGraph::submit(const Node& node) {
     return plugin_.program.launch(stream, node.program->kernel(), &launch);
   }
   case NodeKind::Copy: {
-    tolk_status status = plugin_.stream.copy(stream, node.buffers[0], node.buffers[1]);
+    Device &to = node.storages[0]->device, &from = node.storages[1]->device;
+    tolk_status status = TOLK_E_UNSUPPORTED;
+    if (can_transfer(to, from)) status = plugin_.stream.copy(stream, node.buffers[0], node.buffers[1]);
     if (status != TOLK_E_UNSUPPORTED) return status;
     take_error_text(status);
     wait_all();
     std::vector<std::byte> bytes(node.buffers[0].size);
-    status = plugin_.stream.copy_out(stream, bytes.data(), node.buffers[1], 0);
+    // Each end through a stream of its own device.
+    status = plugin_.stream.copy_out(streams_[position_of(from)], bytes.data(), node.buffers[1], 0);
     return status < 0 ? status : plugin_.stream.copy_in(stream, node.buffers[0], bytes.data(), 0);
   }
   case NodeKind::Fill: {

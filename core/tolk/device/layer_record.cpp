@@ -254,6 +254,7 @@ tolk_status RecordLayer::stream_copy_in(tolk_stream* stream, tolk_ref dst, const
   r_->write(Kind::CopyIn, call().number(number(streams_, stream)).ref(ref(dst)).number(block));
   StreamRef s = progress(stream);
   wrote(dst.buffer, s, s ? ++s->submitted : 0);
+  if (s) complete(s, s->submitted); // it waited
   return status;
 }
 

@@ -138,9 +138,9 @@ tolk_status Call::result(tolk_status status) const {
   return code;
 }
 
-void Call::before(Device* device) {
+void Call::before(Device* device, bool forget) {
   was_lost_ = device && device->lost;
-  take_error_text(TOLK_OK); // an older text must not stand for one that this call forgets
+  if (forget) take_error_text(TOLK_OK);
   float_mode_ = float_mode();
   lock_.unlock();
 }

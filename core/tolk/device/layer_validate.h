@@ -72,7 +72,7 @@ struct Release {
 struct Buffer {
   tolk_buffer* handle = nullptr;
   std::shared_ptr<Device> device;
-  uint64_t size = 0, align = 0;
+  uint64_t size = 0;
   uint32_t kind = 0;
   bool kernel_writes = true, copies_write = true;
   std::multiset<void*> maps;
@@ -197,7 +197,7 @@ public:
   // Calls the plugin and checks what every status has to keep.
   template <typename F> tolk_status forward(Device* device, uint32_t expect, F&& function) {
     tolk_status status = TOLK_E_INTERNAL;
-    before(device);
+    before(device, !(expect & Quiet));
     try {
       status = function();
     } catch (...) {
@@ -206,7 +206,7 @@ public:
     return after(device, expect, status);
   }
   template <typename F> void forward_void(F&& function) {
-    before(nullptr);
+    before(nullptr, false);
     try {
       function();
     } catch (...) {
@@ -219,7 +219,8 @@ public:
   tolk_status refuse() const { return result(TOLK_E_INVALID); }
 
 private:
-  void before(Device* device);
+  // `forget`: an older sentence must not stand for one that this call owes.
+  void before(Device* device, bool forget);
   tolk_status after(Device* device, uint32_t expect, tolk_status status);
   void report(Rule rule, const std::string& detail);
 

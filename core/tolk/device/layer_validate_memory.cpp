@@ -66,14 +66,12 @@ tolk_status ValidateLayer::buffer_create(tolk_device* handle, const tolk_buffer_
   if (device) check_desc(call, *device, desc, out);
   if (!call.ok()) return call.refuse();
   *out = nullptr;
-  // Running out of memory is part of the work, and a plugin need not say a sentence about it.
   tolk_status status =
       call.forward(device.get(), Mandatory, [&] { return next->buffer_create(handle, desc, out); });
   auto buffer = std::make_shared<Buffer>();
   buffer->device = device;
   buffer->size = desc->size;
   buffer->kind = desc->kind;
-  buffer->align = std::max(desc->align, device->caps.buffer_align);
   return adopt_buffer(call, status, std::move(buffer), out);
 }
 

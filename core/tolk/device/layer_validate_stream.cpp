@@ -86,9 +86,11 @@ tolk_status ValidateLayer::stream_copy_in(tolk_stream* handle, tolk_ref dst, con
   check_copy(call, *buffer, dst, "the destination", true);
   StreamRef stream = check_stream(call, use, handle, device, device);
   if (!call.ok()) return call.refuse();
-  submit(stream, {&buffer->uses});
-  return call.result(call.forward(&device, Mandatory | Submits,
-                                  [&] { return next->stream_copy_in(handle, dst, src, flags); }));
+  const uint64_t position = submit(stream, {&buffer->uses});
+  tolk_status status = call.forward(&device, Mandatory | Submits,
+                                    [&] { return next->stream_copy_in(handle, dst, src, flags); });
+  if (stream && status == TOLK_OK && !(flags & TOLK_COPY_ASYNC)) complete(*stream, position); // it waited
+  return call.result(status);
 }
 
 tolk_status ValidateLayer::stream_copy_out(tolk_stream* handle, void* dst, tolk_ref src, uint32_t flags) {

@@ -53,6 +53,7 @@ inline bool scattered() {
 // Settings that look for plugins in these folders and, beside libtolk, nowhere else.
 inline Config search_in(const std::string& plugin_path) {
   Config config;
+  config.layers = Config::from_environment().layers; // TOLK_LAYERS=validate looks at these tests too
   config.plugin_path = plugin_path;
   config.no_user_plugins = 1;
   return config;

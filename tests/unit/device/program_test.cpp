@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(the_null_device_takes_kernel_ir_and_counts) {
   BOOST_REQUIRE(d.plugin().table.get_extension(d.plugin().self, "x.null.counters", 1, &table) == TOLK_OK);
   std::memcpy(&counters, &table, sizeof table);
   uint64_t launches = counters->launches, groups = counters->groups;
-  for (int i = 0; i < 3; i++) p->launch(args, {}, {2, 5, 1});
+  for (int i = 0; i < 3; i++) p->launch(args, {}, {10, 1, 1});
   BOOST_TEST(counters->launches == launches + 3);
   BOOST_TEST(counters->groups == groups + 30);
 }

@@ -209,3 +209,23 @@ BOOST_AUTO_TEST_CASE(a_forked_child_is_refused_and_calls_no_plugin) {
   BOOST_TEST(status == 0);
   buffer->copy_in(std::vector<std::byte>(10)); // the parent goes on
 }
+
+BOOST_AUTO_TEST_CASE(options_that_nobody_asks_for_are_named) {
+  ScopedConfig scoped(search_in(plugin_folder("basic")));
+  set_plugin_option("NoSuch.Limit", "1");
+  set_plugin_option("basic.limt", "1");
+  set_plugin_option("basic.limit", "1000000");
+  make_buffer(device("BASIC"), DType::U8, 16)->allocate(); // asks for the limit
+  PluginReport report = discover();
+  std::string all;
+  for (const std::string& problem : report.option_problems) all += problem + "\n";
+  BOOST_TEST(report.option_problems.size() == 2u, all);
+  BOOST_TEST(
+      contains(all, "the plugin option NOSUCH.limit does nothing: there is no plugin NOSUCH; there are "));
+  BOOST_TEST(contains(
+      all, "the plugin option BASIC.limt does nothing: BASIC has not asked for it; what it asked for is "
+           "limit\n"));
+  BOOST_TEST(contains(format_report(report, true), "Plugin options:\n  the plugin option BASIC.limt"));
+  BOOST_TEST(!contains(format_report(report, false), "limt"));
+  BOOST_TEST(contains(format_report_json(report), "BASIC.limt"));
+}

@@ -1,6 +1,10 @@
 // The ordered end. One test, since nothing can be opened afterwards.
 #include <boost/test/unit_test.hpp>
 
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "device_test.h"
 #include "tolk/base/error.h"
 #include "tolk/device/buffer.h"
@@ -43,8 +47,24 @@ BOOST_AUTO_TEST_CASE(shutdown_frees_everything_and_leaves_harmless_shells) {
   null_graph.add_fill(*imported, 0, 1, {});
   for (DeviceGraph* graph : {&host_graph, &null_graph}) graph->commit();
 
+  set_plugin_option("BASIC.limt", "1");
+  set_plugin_option("NOSUCH.x", "1");
+  TemporaryFolder folder;
+  std::fflush(stderr);
+  const int saved = dup(2),
+            captured = open((folder / "stderr").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  dup2(captured, 2);
   shutdown_devices();
   shutdown_devices();
+  std::fflush(stderr);
+  dup2(saved, 2);
+  close(saved);
+  close(captured);
+  const std::string warned = read_file(folder / "stderr");
+  BOOST_TEST(contains(
+      warned, "tolk: warning: the plugin option BASIC.limt does nothing: BASIC has not asked for it"));
+  BOOST_TEST(
+      contains(warned, "tolk: warning: the plugin option NOSUCH.x does nothing: there is no plugin NOSUCH"));
 
   BOOST_TEST(!d.alive());
   BOOST_TEST(alive.expired()); // the import was destroyed
