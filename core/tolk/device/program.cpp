@@ -12,6 +12,12 @@ namespace {
 
 constexpr size_t kInline = 32; // arguments that need no heap
 
+// For plugins that go on reading them after the launch.
+struct Arguments {
+  std::vector<tolk_ref> refs;
+  std::vector<uint64_t> slots;
+};
+
 uint64_t now_ns() {
   auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
@@ -99,12 +105,20 @@ void Program::launch(std::span<Buffer* const> buffers, std::span<const int64_t> 
   Plugin& plugin = device_.plugin();
   Stream& stream = device_.compute();
   const std::span<const Use> used(uses, buffers.size());
+  std::shared_ptr<const Arguments> kept;
+  if (!stream.synchronous() && (device_.caps().flags & TOLK_CAP_RETAINS_ARGS)) {
+    kept = std::make_shared<const Arguments>(
+        Arguments{{refs, refs + buffers.size()}, {slots, slots + values.size()}});
+    launch.buffers = kept->refs.data();
+    launch.values = kept->slots.data();
+  }
   SubmitLock lock(device_);
   stream.before(used);
   auto serial = plugin.serialize();
   if (!device_ns) {
     stream.check(plugin.program.launch(stream.handle(), kernel_, &launch), "launch of " + name_);
     stream.after(used);
+    if (kept) stream.retain(std::move(kept));
     return;
   }
   // A plugin that does not measure leaves the mark; then the host's clock around launch and wait has to do.

@@ -26,8 +26,7 @@ public:
   // waits and stores how long the kernel ran (the host's wall time where the plugin does not say). Throws
   // InvalidArgument for a wrong number of arguments, a buffer of another device, one that is too small or not
   // writable, a value outside the range that the kernel was compiled for; DeviceError when the launch fails.
-  // Any thread; buffers must stay alive until the device is synchronized or another blocking call on them
-  // returned, which holding them to the end of the run ensures.
+  // Any thread. Storage that is released while the kernel runs is kept until that is done.
   void launch(std::span<Buffer* const> buffers, std::span<const int64_t> values, std::array<uint32_t, 3> grid,
               std::array<uint32_t, 3> local = {1, 1, 1}, uint64_t* device_ns = nullptr);
 

@@ -196,6 +196,18 @@ void Stream::after(std::span<const Use> uses) {
   if (foreign) tail_event();
 }
 
+void Stream::retain(std::shared_ptr<const void> what) {
+  constexpr size_t kMany = 1024;
+  if (retained_.size() >= kMany) {
+    std::erase_if(retained_, [this](const auto& kept) { return is_complete(kept.first); });
+    if (retained_.size() >= kMany) {
+      settle();
+      retained_.clear();
+    }
+  }
+  retained_.emplace_back(seq_, std::move(what));
+}
+
 Event Stream::all_work() {
   device_.require_usable();
   SubmitLock lock(device_);

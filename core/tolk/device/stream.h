@@ -113,6 +113,8 @@ public:
   uint64_t submitted() const { return seq_; }
   bool is_complete(uint64_t value) const { return value <= completed_.load(std::memory_order_acquire); }
   void note_complete(uint64_t value);
+  // Keeps something until the operation that was noted last is done. Waits when very much is kept.
+  void retain(std::shared_ptr<const void> what);
   void drop_handle() { handle_ = nullptr; } // at close
 
 private:
@@ -136,6 +138,7 @@ private:
   tolk_stream* handle_;
   uint64_t seq_ = 0;
   std::atomic<uint64_t> completed_{0};
+  std::vector<std::pair<uint64_t, std::shared_ptr<const void>>> retained_; // until that number is done
   Waited waited_;            // how far the work of other streams is waited for by this one's queue
   mutable std::mutex mutex_; // tail_, failure_; taken last of all
   std::shared_ptr<EventState> tail_;

@@ -19,21 +19,21 @@
 
 /* Read when a device is opened; later changes leave open devices as they are. */
 typedef struct tb_options {
-  uint32_t streams;      /* 1: real streams, a worker thread each; 0 (default): synchronous */
-  uint32_t graph;        /* TOLK_GRAPH_* that the device offers; 0: none. Default: kernels, copies, fills,
-                            cross-device, all updates */
-  uint32_t copy_hook;    /* 1 (default): `copy` works, and `peer` says so; 0: TOLK_E_UNSUPPORTED */
-  uint32_t fill_hook;    /* the same for `fill` */
-  uint32_t host_map;     /* 1 (default): buffers can be mapped and host memory imported */
-  uint32_t offset_views; /* 0: TOLK_CAP_NO_OFFSET_VIEWS. Default 1 */
-  uint32_t local_max;    /* per axis and in product; 1: no local sizes. Default 1024 */
-  uint32_t non_uniform;  /* 1 (default): TOLK_CAP_NON_UNIFORM_GROUPS */
-  uint32_t reports_time; /* 0: `launch` leaves device_ns alone. Default 1 */
-  uint32_t buffer_align; /* caps.buffer_align, default 64 */
-  uint32_t offset_align; /* caps.offset_align, default 1 */
-  uint32_t buffer_args;  /* caps.max_buffer_args, default 0: no limit */
-  uint32_t grid_max;     /* per axis, default 2^31-1 */
-  uint32_t reserved;
+  uint32_t streams;       /* 1: real streams, a worker thread each; 0 (default): synchronous */
+  uint32_t graph;         /* TOLK_GRAPH_* that the device offers; 0: none. Default: kernels, copies, fills,
+                             cross-device, all updates */
+  uint32_t copy_hook;     /* 1 (default): `copy` works, and `peer` says so; 0: TOLK_E_UNSUPPORTED */
+  uint32_t fill_hook;     /* the same for `fill` */
+  uint32_t host_map;      /* 1 (default): buffers can be mapped and host memory imported */
+  uint32_t offset_views;  /* 0: TOLK_CAP_NO_OFFSET_VIEWS. Default 1 */
+  uint32_t local_max;     /* per axis and in product; 1: no local sizes. Default 1024 */
+  uint32_t non_uniform;   /* 1 (default): TOLK_CAP_NON_UNIFORM_GROUPS */
+  uint32_t reports_time;  /* 0: `launch` leaves device_ns alone. Default 1 */
+  uint32_t buffer_align;  /* caps.buffer_align, default 64 */
+  uint32_t offset_align;  /* caps.offset_align, default 1 */
+  uint32_t buffer_args;   /* caps.max_buffer_args, default 0: no limit */
+  uint32_t grid_max;      /* per axis, default 2^31-1 */
+  uint32_t retains_args;  /* 1: TOLK_CAP_RETAINS_ARGS: arguments are read when the kernel starts. Default 0 */
   uint64_t shared_bytes;  /* caps.shared_bytes, default 64 KiB */
   uint64_t offset_max;    /* caps.offset_max, default 0: no limit */
   uint64_t memory_limit;  /* bytes that the device has, default 0: no limit */
@@ -41,18 +41,21 @@ typedef struct tb_options {
 } tb_options;
 
 /* What happened since the last reset. The live_ fields count objects that exist; a reset leaves them. */
-#define TB_COUNTERS(X)                                                                                       \
-  X(buffer_create)                                                                                           \
-  X(buffer_destroy) X(buffer_import) X(buffer_map) X(copy_in) X(copy_out) X(copy) X(fill) X(bytes_in)        \
-      X(bytes_out) X(bytes_copied) X(launches) /* kernels submitted one by one */                            \
-      X(timed_launches)                        /* of these, with device_ns */                                \
-      X(kernels_run)                           /* kernels that ran, those inside graphs included */          \
-      X(compile) X(load) X(unload) X(stream_create) X(stream_synchronize) X(stream_wait)                     \
-          X(device_synchronize) X(event_create) X(event_destroy) X(event_record) X(event_query)              \
-              X(event_sync) X(graph_create) X(graph_destroy) X(graph_commit) X(graph_update) X(graph_launch) \
-                  X(graph_kernels) X(graph_copies) X(graph_fills) X(patches_buffer) X(patches_value)         \
-                      X(patches_sizes) X(live_devices) X(live_buffers) X(live_bytes) X(live_streams)         \
-                          X(live_events) X(live_programs) X(live_graphs)
+/* clang-format off */
+#define TB_COUNTERS(X) \
+  X(buffer_create) X(buffer_destroy) X(buffer_import) X(buffer_map) \
+  X(copy_in) X(copy_out) X(copy) X(fill) X(bytes_in) X(bytes_out) X(bytes_copied) \
+  X(launches)       /* kernels submitted one by one */ \
+  X(timed_launches) /* of these, with device_ns */ \
+  X(kernels_run)    /* kernels that ran, those inside graphs included */ \
+  X(compile) X(load) X(unload) \
+  X(stream_create) X(stream_synchronize) X(stream_wait) X(device_synchronize) \
+  X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_sync) \
+  X(graph_create) X(graph_destroy) X(graph_commit) X(graph_update) X(graph_launch) \
+  X(graph_kernels) X(graph_copies) X(graph_fills) /* nodes added */ \
+  X(patches_buffer) X(patches_value) X(patches_sizes) \
+  X(live_devices) X(live_buffers) X(live_bytes) X(live_streams) X(live_events) X(live_programs) X(live_graphs)
+/* clang-format on */
 
 typedef struct tb_counters {
 #define TB_FIELD(name) uint64_t name;

@@ -43,6 +43,7 @@ void fill_caps(tolk_device& device) {
   c.flags = TOLK_CAP_BOUNDS_CHECKED | TOLK_CAP_DENORMALS_F16 | TOLK_CAP_DENORMALS_F32 |
             TOLK_CAP_NO_CONTRACTION | TOLK_CAP_SCALAR_SLOTS_64 | TOLK_CAP_EVENT_TIMING | TOLK_CAP_NODE_TIMING;
   if (!o.offset_views) c.flags |= TOLK_CAP_NO_OFFSET_VIEWS;
+  if (o.retains_args) c.flags |= TOLK_CAP_RETAINS_ARGS;
   if (o.non_uniform) c.flags |= TOLK_CAP_NON_UNIFORM_GROUPS;
   c.vector_bytes = 32;
   c.vector_widths = 0x7f;

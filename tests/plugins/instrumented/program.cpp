@@ -179,8 +179,12 @@ tolk_status launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_launch* 
     count(ordinal, &tb_counters::launches);
     if (r.timed) count(ordinal, &tb_counters::timed_launches);
     auto elapsed = std::make_shared<uint64_t>(0);
-    auto body = [=] {
+    const bool late = stream && kernel->device->options.retains_args;
+    const tolk_launch again = *l; // its arrays are the host's
+    auto body = [=]() -> Failure {
       uint64_t begin = host->clock_ns(host->ctx);
+      if (late && take_launch(kernel, &again, *work) != TOLK_OK)
+        return {TOLK_E_KERNEL_FAULT, "the arguments of a launch changed before it started"};
       Failure f = run_kernel(ordinal, *work);
       *elapsed = host->clock_ns(host->ctx) - begin;
       return f;

@@ -276,6 +276,21 @@ BOOST_AUTO_TEST_CASE(synchronous_and_asynchronous_devices_of_one_plugin_work_tog
   check_ints(*e, std::vector<int32_t>(16, 2006));
 }
 
+BOOST_AUTO_TEST_CASE(arguments_stay_until_a_plugin_that_retains_them_is_done) {
+  Device& d = tb().open([](tb_options& o) { o.streams = o.retains_args = 1; });
+  ProgramRef accumulate = accumulate_kernel(d);
+  BufferRef acc = int_buffer(d, 1, 0), one = int_buffer(d, 1, 1), slow = int_buffer(d, 1, 0);
+  tb().delay(d, 20'000);
+  launch(accumulate, {slow, one}, {0});
+  tb().delay(d, 0);
+  int32_t expected = 0;
+  for (int32_t i = 0; i < 3000; i++) {
+    launch(accumulate, {acc, one}, {i});
+    expected += 1 + i;
+  }
+  check_ints(*acc, {expected});
+}
+
 BOOST_AUTO_TEST_CASE(bug_16_staging_is_not_overwritten_before_it_was_read) {
   Device& d = tb().open_streams();
   constexpr size_t n = 4096;
