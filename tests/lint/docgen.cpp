@@ -254,7 +254,7 @@ std::string layers_page() {
          "The number in brackets is the thread, in order of its first call. Objects are a letter and a "
          "number "
          "in order of appearance (`d`evice, `b`uffer, `s`tream, `e`vent, `p`rogram, `k`ernel, `g`raph), so "
-         "that two runs differ in their times only; a range is `b7[0..4096]`. In a file the lines have no "
+         "that two runs differ in times and addresses only; a range is `b7[0..4096]`. In a file the lines have no "
          "`tolk: trace: `, and each is written before the next call: the last line names the call before a "
          "crash.\n"
          "\n"

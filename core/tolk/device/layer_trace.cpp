@@ -3,10 +3,11 @@
 //   tolk: trace: [1] CPU buffer.create(device=d1, desc={device, 4096 bytes, usage 15}) -> OK, b7  1834 ns
 //
 // Handles read as a letter and a number in order of appearance, so that two runs of a program give the same
-// text but for the times.
+// text but for times and addresses.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -55,6 +56,12 @@ uint32_t thread_number() {
 }
 
 class TraceLayer;
+
+const void* address_of(uint64_t value) {
+  const void* pointer = nullptr;
+  std::memcpy(&pointer, &value, sizeof pointer);
+  return pointer;
+}
 
 // Builds one line.
 class Line {
@@ -350,7 +357,7 @@ tolk_status TraceLayer::buffer_unmap(tolk_buffer* buffer, void* pointer) {
 tolk_status TraceLayer::buffer_import_handle(tolk_device* device, const tolk_buffer_desc* desc, uint32_t type,
                                              uint64_t value, tolk_release_fn release, void* arg,
                                              tolk_buffer** out) {
-  TRACED("buffer.import_handle", .ARG(device).ARG(desc).ARG(type).ARG(value),
+  TRACED("buffer.import_handle", .ARG(device).ARG(desc).ARG(type).arg("value", address_of(value)),
          buffer_import_handle(device, desc, type, value, release, arg, out), (status, *out));
 }
 tolk_status TraceLayer::buffer_export_handle(tolk_buffer* buffer, uint32_t type, uint64_t* value) {
