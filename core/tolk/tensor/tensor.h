@@ -82,8 +82,8 @@ public:
   template <typename T> std::vector<T> values() const;
   double item() const; // the one element, as double
   Tensor contiguous() const;
-  Tensor detach() const;              // the value; no gradient passes (tolk/tensor/gradient.h)
-  Tensor contiguous_backward() const; // the value; its gradient is stored before it is used
+  Tensor detach() const;                      // the value; no gradient passes (tolk/tensor/gradient.h)
+  Tensor contiguous_backward() const;         // the value; its gradient is stored before it is used
   Tensor to(const std::string& device) const; // a sharded value is gathered there
   // Replaces the contents: this tensor, and every other view of its storage, reads `value` (same shape and
   // dtype) from now on. On a computed tensor it is plain assignment.

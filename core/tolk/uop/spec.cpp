@@ -54,8 +54,8 @@ OpSet admitted(Stage stage) {
     return kIndexLeaves | ops::Elementwise | ops::Movement | structure |
            OpSet(Op::BUFFER, Op::PARAM, Op::SLICE, Op::IOTA, Op::GATHER, Op::REDUCE_AXIS, Op::STORE,
                  Op::AFTER) |
-           OpSet(Op::CONTIGUOUS, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::FUNCTION, Op::MULTI, Op::MSELECT, Op::MSTACK,
-                 Op::ALLREDUCE);
+           OpSet(Op::CONTIGUOUS, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::FUNCTION, Op::MULTI, Op::MSELECT,
+                 Op::MSTACK, Op::ALLREDUCE);
   case Stage::KernelGraph:
     return kIndexLeaves | structure |
            OpSet(Op::BUFFER, Op::PARAM, Op::SLICE, Op::MSELECT, Op::MSTACK, Op::CAST) | ops::Elementwise;

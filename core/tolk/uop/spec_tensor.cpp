@@ -148,9 +148,8 @@ bool only_calls(const UOp& u) {
 
 const std::vector<Rule>& tensor_rules() {
   static const OpSet shaped(Op::RESHAPE, Op::EXPAND, Op::PAD, Op::SHRINK, Op::WINDOW);
-  static const OpSet same =
-      ops::Movement |
-      OpSet(Op::REDUCE_AXIS, Op::CONTIGUOUS, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::FUNCTION);
+  static const OpSet same = ops::Movement | OpSet(Op::REDUCE_AXIS, Op::CONTIGUOUS, Op::DETACH,
+                                                  Op::CONTIGUOUS_BACKWARD, Op::FUNCTION);
   static const std::vector<Rule> rules = {
       {"dims_are_index", shaped, dims_are_index, "sizes and offsets are Index"},
       {"iota_size", Op::IOTA, [](const UOp& u) { return u.src(0).dtype() == DType::Index; },
