@@ -56,7 +56,7 @@ Tensor& Tensor::realize() {
 }
 
 std::vector<std::byte> Tensor::data() const {
-  if (shard_axis()) return to(devices().front()).data();
+  if (is_multi(device()) && shard_axis()) return to(devices().front()).data();
   engine::require_not_capturing("a tensor's values were asked for");
   Tensor value = numel() == 0 ? *this : contiguous();
   if (numel() == 0) return {};

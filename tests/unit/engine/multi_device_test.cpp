@@ -10,7 +10,9 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/batch_graphs.h"
 #include "tolk/engine/compile_linear.h"
+#include "tolk/engine/graph_call.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/resolve.h"
 #include "tolk/engine/run_linear.h"
@@ -50,9 +52,11 @@ Devices cpus(size_t count) {
 const std::vector<Devices>& device_sets() {
   static const std::vector<Devices> sets = [] {
     test::tb("XDEV"), test::tb("YDEV");
-    return std::vector<Devices>{{"CPU", "CPU:1"},       {"INTERP", "INTERP:1"}, {"XDEV:91", "XDEV:92"},
-                                {"CPU", "CPU"},         {"CPU", "INTERP"},      {"XDEV:91", "YDEV:91"},
-                                {"INTERP:2", "XDEV:91"}};
+    auto streams = [](tb_options& o) { o.streams = 1; };
+    Devices asynchronous = {test::tb("XDEV").open_name(streams), test::tb("XDEV").open_name(streams)};
+    return std::vector<Devices>{asynchronous,           {asynchronous[0], "CPU"}, {"CPU", "CPU:1"},
+                                {"INTERP", "INTERP:1"}, {"XDEV:91", "XDEV:92"},   {"CPU", "CPU"},
+                                {"CPU", "INTERP"},      {"XDEV:91", "YDEV:91"},   {"INTERP:2", "XDEV:91"}};
   }();
   return sets;
 }
@@ -226,6 +230,37 @@ BOOST_AUTO_TEST_CASE(MD_20_memory_is_counted_on_each_device) {
   }
   BOOST_TEST(used(0) == 0);
   BOOST_TEST(used(1) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(GR_25_a_graph_over_devices_with_a_store_to_each_part) {
+  test::TestBackend& x = test::tb("XDEV");
+  for (const Devices& on : {Devices{"CPU", "CPU:1"}, Devices{x.open_name(), x.open_name()}}) {
+    Tensor out = Tensor::from(Floats(4, -1.f), {4}, "CPU").shard(on, 0).realize();
+    UOp target = out.node();
+    Tensor tmp = (Tensor::arange(4, DType::I32).shard(on, 0).cast(DType::F32) + 1).contiguous();
+    out.assign(tmp + 1);
+    UOp root = out.node();
+    schedule::Options options;
+    options.default_device = on[0];
+    schedule::Schedule schedule = schedule::create_schedule(std::span(&root, 1), options);
+    Device& lead = device(on[0]);
+    UOp compiled = engine::compile_linear(lead, {}, schedule.linear);
+    UOp batched = engine::batch_graphs(lead, compiled);
+    BOOST_REQUIRE(batched.nsrc() == 1);
+    BOOST_TEST(engine::is_graph_call(batched.src(0)));
+    engine::BufferBinding binding(lead);
+    uint64_t before = engine::graph_launches;
+    for (int i = 0; i < 5; ++i) {
+      engine::AnyBuffer any = engine::any_buffer_of(storage_of(target));
+      for (const BufferRef& shard : std::get<MultiBufferRef>(any)->shards()) {
+        Floats unset(2, -1.f);
+        shard->copy_in(std::as_bytes(std::span(unset)));
+      }
+      engine::run_linear(binding, batched, {.jit = true});
+      BOOST_TEST(Tensor(target).values<float>() == (Floats{2, 3, 4, 5}), boost::test_tools::per_element());
+    }
+    BOOST_TEST(engine::graph_launches == before + 5);
+  }
 }
 
 // ---- the line: data-parallel and tensor-parallel forward passes
