@@ -28,4 +28,15 @@ ContentKey schedule_key(const UOp& body, const Options& options);
 std::shared_ptr<const Template> find_schedule(const ContentKey& key);
 void keep_schedule(const ContentKey& key, std::shared_ptr<const Template> schedule);
 
+// A lowered SINK (kernel_graph.h) and what it became; both global.
+struct LoweredSink {
+  UOp sink, linear;
+};
+// The same for these; `sink` is compared in builds with TOLK_VERIFY.
+UOp find_lowered(const ContentKey& key, const UOp& sink);
+void keep_lowered(const ContentKey& key, LoweredSink lowered);
+
+// "scheduled N kernels in T ms | cache hit KEY", for DEBUG=1 and, when it is one kernel, 3.
+void log_scheduled(size_t kernels, double ms, bool hit, const ContentKey& key);
+
 } // namespace tolk::schedule

@@ -1,12 +1,11 @@
 #include "tolk/schedule/order.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
 #include <unordered_map>
 
 #include "tolk/base/error.h"
+#include "tolk/schedule/dependencies.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 
@@ -16,7 +15,7 @@ namespace {
 class Orderer {
 public:
   Orderer(const Graph& graph, const std::vector<Item>& items)
-      : graph_(graph), items_(items), next_(items.size()), waits_(items.size(), 0) {}
+      : graph_(graph), items_(items), dependencies_(items.size()) {}
 
   std::vector<int> run() {
     find_states();
@@ -31,7 +30,9 @@ public:
       for (const State& state : items_[i].reads)
         if (auto it = ended_by_.find(key(state)); it != ended_by_.end())
           for (int writer : it->second) edge(int(i), writer);
-    return sorted();
+    std::vector<int> order = dependencies_.order();
+    if (order.size() != items_.size()) report_cycle();
+    return order;
   }
 
 private:
@@ -40,11 +41,7 @@ private:
     return {state.base.node(), state.after < 0 ? -1 : same_state_[size_t(state.after)]};
   }
 
-  void edge(int from, int to) {
-    if (from == to) return;
-    next_[size_t(from)].push_back(to);
-    ++waits_[size_t(to)];
-  }
+  void edge(int from, int to) { dependencies_.before(from, to); }
 
   // Stores behind every AFTER. Two AFTERs of the same stores are the same state.
   void find_states() {
@@ -76,36 +73,8 @@ private:
     for (int writer : writers_[size_t(state)]) edge(writer, item);
   }
 
-  std::vector<int> sorted() {
-    std::vector<int> order;
-    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-    std::vector<int> waits = waits_;
-    for (size_t i = 0; i < items_.size(); ++i)
-      if (waits[i] == 0) ready.push(int(i));
-    while (!ready.empty()) {
-      int item = ready.top();
-      ready.pop();
-      order.push_back(item);
-      for (int to : next_[size_t(item)])
-        if (--waits[size_t(to)] == 0) ready.push(to);
-    }
-    if (order.size() != items_.size()) report_cycle(waits);
-    return order;
-  }
-
-  [[noreturn]] void report_cycle(const std::vector<int>& waits) const {
-    // Every waiting item has a waiting predecessor: walking backwards ends in the cycle.
-    std::vector<int> before(items_.size(), -1);
-    for (size_t i = 0; i < items_.size(); ++i)
-      for (int to : next_[i])
-        if (waits[i] > 0 && waits[size_t(to)] > 0 && before[size_t(to)] < 0) before[size_t(to)] = int(i);
-    int at = 0;
-    while (waits[size_t(at)] == 0) ++at;
-    std::vector<char> seen(items_.size(), 0);
-    for (; !seen[size_t(at)]; at = before[size_t(at)]) seen[size_t(at)] = 1;
-    std::vector<int> cycle;
-    for (int stop = at; cycle.empty() || at != stop; at = before[size_t(at)]) cycle.push_back(at);
-    std::reverse(cycle.begin(), cycle.end());
+  [[noreturn]] void report_cycle() const {
+    std::vector<int> cycle = dependencies_.cycle();
     std::string text = "cycle detected in assign graph: ";
     for (int i : cycle) text += describe(i) + " -> ";
     text += describe(cycle.front()) +
@@ -124,8 +93,7 @@ private:
 
   const Graph& graph_;
   const std::vector<Item>& items_;
-  std::vector<std::vector<int>> next_;
-  std::vector<int> waits_;
+  Dependencies dependencies_;
   std::vector<std::vector<int>> writers_;    // by AFTER node: items of its stores
   std::vector<int> same_state_;              // by AFTER node: the first with the same stores
   std::map<Key, std::vector<int>> ended_by_; // looked up only: the order of keys does not matter

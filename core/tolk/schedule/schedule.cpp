@@ -3,8 +3,8 @@
 #include <chrono>
 #include <set>
 
+#include "tolk/base/config.h"
 #include "tolk/base/hash.h"
-#include "tolk/base/log.h"
 #include "tolk/schedule/bind.h"
 #include "tolk/schedule/cache.h"
 #include "tolk/schedule/callify.h"
@@ -18,6 +18,7 @@
 #include "tolk/schedule/order.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/spec.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
@@ -62,7 +63,11 @@ std::shared_ptr<const Template> scheduled(const Callified& callified, const Opti
   PerPosition positions;
   positions.body = callified.body;
   if (callified.several_devices) positions = without_multi(callified.body, options);
+  verify_stage(positions.body, Stage::TensorGraph);
   Early early = early_rewrites(positions.body, options);
+#ifdef TOLK_VERIFY
+  verify(sink(early.roots), Stage::TensorGraph);
+#endif
   Graph graph = build_graph(early);
   IndexSpace index;
   std::vector<int> also_stored;
@@ -77,7 +82,9 @@ std::shared_ptr<const Template> scheduled(const Callified& callified, const Opti
   std::set<std::string> variables;
   for (const UOp& c : calls) add_variables(c.src(0), variables);
   UOp list = linear(calls);
-  if (options.memory_plan) list = plan_memory(list);
+  verify_stage(list, Stage::KernelGraph);
+  if (options.memory_plan) list = plan_memory(list, {}, nullptr, options.view_limits);
+  verify_stage(list, Stage::KernelGraph);
 
   // Everything that leaves, exported under one root so that shared parts stay shared.
   std::vector<UOp> parts{list}, results;
@@ -111,11 +118,16 @@ uint64_t Options::digest() const {
   d = combine64(d, uint64_t(reduce_split_threshold));
   d = combine64(d, uint64_t(max_kernel_buffers));
   d = combine64(d, memory_plan);
+  d = combine64(d, uint64_t(reinterpret_cast<uintptr_t>(view_limits)));
   d = combine64(d, uint64_t(ring) << 8 | uint64_t(all_to_all));
   return combine64(d, hash64(default_device));
 }
 
-Schedule create_schedule(std::span<const UOp> roots, const Options& options) {
+Schedule create_schedule(std::span<const UOp> roots, const Options& given) {
+  Options options = given;
+  const Config& config = Config::current();
+  options.memory_plan &= config.no_memory_planner == 0;
+  options.cache &= config.schedule_cache != 0;
   auto begin = std::chrono::steady_clock::now();
   Arena arena;
   Callified call;
@@ -125,6 +137,7 @@ Schedule create_schedule(std::span<const UOp> roots, const Options& options) {
   {
     ArenaScope scope(&arena);
     call = callify(roots);
+    verify_stage(call.body, Stage::TensorGraph);
     key = schedule_key(call.body, options);
     if (options.cache) found = find_schedule(key);
     hit = found != nullptr;
@@ -133,11 +146,8 @@ Schedule create_schedule(std::span<const UOp> roots, const Options& options) {
   if (!hit && options.cache) keep_schedule(key, found);
   ArenaScope global(nullptr);
   Schedule out = bind_schedule(*found, call);
-  if (size_t n = out.linear.nsrc(); log::enabled(n > 1 ? 1 : 3)) {
-    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    log::debug(n > 1 ? 1 : 3, "scheduled " + std::to_string(n) + " kernels in " + std::to_string(ms) +
-                                  " ms | " + (hit ? "cache hit " : "CACHE MISS ") + key.hex().substr(0, 8));
-  }
+  double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  log_scheduled(out.linear.nsrc(), ms, hit, key);
   return out;
 }
 

@@ -6,13 +6,15 @@
 //   // run s.linear with s.vars, then read s.results[0]
 //
 // The steps, one file each:
-//   callify      storage becomes PARAM, bound variables lose their values: the body that equal computations
-//   share multi        values on several devices become values of one position, and copies between them
-//   early        tensor-level rewrites: empty values, copies, in-place writes, large reductions in two
-//   steps graph        the nodes that are reachable, in order, with what fusion needs to know of each fusion
-//   which values are stored; the index at which every use reads its value kernels      the expression of
-//   every stored value order        calls in an order that respects reads after writes and writes after reads
-//   memory_plan  temporaries share one arena per device
+// - callify: storage becomes PARAM and bound variables lose their values, so that equal computations have one
+//   body
+// - multi: values on several devices become values of one position, and copies between them
+// - early: tensor-level rewrites: empty values, copies, in-place writes, large reductions in two steps
+// - graph: the nodes that are reachable, in order, with what fusion needs to know of each
+// - fusion: which values are stored; the index at which every use reads its value
+// - kernels: the expression of every stored value
+// - order: calls in an order that respects reads after writes and writes after reads
+// - memory_plan: temporaries share one arena per device
 // The result of these depends on the body and the options alone and is cached; only the last step, putting
 // this call's storage in the place of the PARAMs, is done every time.
 #pragma once
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
+#include "tolk/schedule/memory_plan.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
@@ -37,14 +40,17 @@ struct Options {
   // Most storage arguments of a kernel, its result included; 0 means no limit, else at least 4.
   int max_kernel_buffers = 0;
   // Whether temporaries share arenas. Off: every temporary is a BUFFER of its own, for a later plan over
-  // several schedules.
+  // several schedules. NO_MEMORY_PLANNER turns it off everywhere.
   bool memory_plan = true;
+  // Where views of the devices' buffers may begin; null: anywhere.
+  ViewLimitsOf view_limits = nullptr;
   // Where values are computed that depend on no storage.
   std::string default_device;
   // How values are combined across devices (schedule/allreduce.h): 0 never so, 1 for many elements on more
   // than two devices, 2 always. All to all precedes the ring; neither: every device folds everything.
   int ring = 1, all_to_all = 0;
-  // Whether an equal graph that was scheduled before is looked up, and this one is kept.
+  // Whether an equal graph that was scheduled before is looked up, and this one is kept. SCACHE=0 turns it
+  // off everywhere.
   bool cache = true;
 
   TOLK_API uint64_t digest() const;

@@ -1,5 +1,7 @@
 #include "tolk/uop/spec.h"
 
+#include <unordered_set>
+
 #include "tolk/base/error.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -31,6 +33,28 @@ const std::vector<spec::Rule>& own_rules(Stage stage) {
     break;
   }
   return lowered_rules();
+}
+
+// Sources before users; bodies of calls are graphs of their own.
+std::vector<UOp> outside_bodies(const UOp& root) {
+  struct Frame {
+    UOp node;
+    size_t next;
+  };
+  auto first = [](const UOp& u) { return size_t(u.is(Op::CALL)); };
+  std::vector<UOp> order;
+  std::unordered_set<const UOpNode*> seen{root.node()};
+  std::vector<Frame> stack{{root, first(root)}};
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    if (top.next == top.node.nsrc()) {
+      order.push_back(std::move(top.node));
+      stack.pop_back();
+    } else if (UOp s = top.node.src(top.next++); seen.insert(s.node()).second) {
+      stack.push_back({s, first(s)});
+    }
+  }
+  return order;
 }
 
 } // namespace
@@ -76,17 +100,11 @@ OpSet admitted(Stage stage) {
 
 void verify(const UOp& root, Stage stage) {
   TOLK_CHECK(root, "there is no graph to verify");
-  // Bodies of calls are graphs of their own.
-  auto enter = [stage](const UOp& u) {
-    return stage == Stage::Kernel || stage == Stage::Lowered || !u.is(Op::CALL);
-  };
-  std::vector<UOp> order = toposort(root, enter);
-  std::vector<UOp> arguments;
-  for (const UOp& u : order)
-    if (u.is(Op::CALL) && !enter(u)) arguments.insert(arguments.end(), u.src().begin() + 1, u.src().end());
-  for (UOp& u : toposort(arguments)) order.push_back(std::move(u));
+  bool kernel = stage == Stage::Kernel || stage == Stage::Lowered;
+  std::vector<UOp> order = kernel ? toposort(root) : outside_bodies(root);
   OpSet allowed = admitted(stage);
   std::vector<UOp> bodies;
+  std::unordered_set<const UOpNode*> seen_bodies;
   for (const UOp& u : order) {
     if (!allowed.has(u.op())) broken(stage, "admitted_ops", "this op does not occur at this stage", u);
     check_rules(u, shared_rules(), stage);
@@ -94,13 +112,14 @@ void verify(const UOp& root, Stage stage) {
     if (!u.is(Op::CALL)) continue;
     if (!kCallBodies.has(u.src(0).op()))
       broken(stage, "call_body", "a body is SINK, PROGRAM, COPY, SLICE, LINEAR or CUSTOM_FUNCTION", u);
-    if (u.src(0).is(Op::SINK)) bodies.push_back(u.src(0));
+    if (u.src(0).is(Op::SINK) && seen_bodies.insert(u.src(0).node()).second) bodies.push_back(u.src(0));
   }
   if (stage == Stage::KernelGraph && !root.is(Op::LINEAR)) broken(stage, "root", "the root is LINEAR", root);
-  if ((stage == Stage::Kernel || stage == Stage::Lowered) && !root.is(Op::SINK))
-    broken(stage, "root", "the root is SINK", root);
-  if (stage == Stage::Kernel || stage == Stage::Lowered) verify_loops(order, stage);
-  for (const UOp& body : bodies) verify(body, Stage::Kernel);
+  if (kernel && !root.is(Op::SINK)) broken(stage, "root", "the root is SINK", root);
+  if (kernel) verify_loops(order, stage);
+  // In a graph of tensors a body may be one, too.
+  for (const UOp& body : bodies)
+    verify(body, stage == Stage::TensorGraph && body.arg() == Arg() ? stage : Stage::Kernel);
 }
 
 } // namespace tolk

@@ -94,7 +94,7 @@ bool store_form(const UOp& u) {
 
 bool after_form(const UOp& u) {
   for (size_t i = 1; i < u.nsrc(); ++i)
-    if (!u.src(i).is(ops::Effect)) return false;
+    if (!u.src(i).is(ops::Effect | OpSet(Op::AFTER))) return false;
   return u.dtype() == u.src(0).dtype();
 }
 
@@ -174,7 +174,7 @@ const std::vector<Rule>& tensor_rules() {
       {"allreduce_op", Op::ALLREDUCE,
        [](const UOp& u) { return OpSet(Op::ADD, Op::MUL, Op::MAX).has(allreduce_op(u)); },
        "an all-reduce adds, multiplies or takes the largest"},
-      {"after_form", Op::AFTER, after_form, "AFTER is a value of its source's dtype and effects"},
+      {"after_form", Op::AFTER, after_form, "AFTER is a value of its source's dtype, and effects or other AFTERs"},
   };
   return rules;
 }

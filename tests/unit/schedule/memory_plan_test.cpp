@@ -5,6 +5,7 @@
 #include <ctime>
 #include <random>
 
+#include "graph_kernels.h"
 #include "schedule_support.h"
 #include "tolk/base/error.h"
 
@@ -15,28 +16,8 @@ using tolk::schedule::plan_memory;
 
 namespace {
 
-UOp internal(int64_t elements, const std::string& device = "CPU", DType dtype = DType::F32) {
-  return tolk::buffer_node(tolk::fresh_internal_slot(), dtype, elements, device);
-}
-UOp user(int64_t elements, const std::string& device = "CPU") {
-  return tolk::buffer_node(tolk::fresh_user_slot(), DType::F32, elements, device);
-}
-
-// A kernel that writes its first argument from the others.
-UOp kernel(const std::vector<UOp>& arguments) {
-  UOp value = tolk::constant(DType::F32, 0.0);
-  for (size_t i = 1; i < arguments.size(); ++i)
-    value = tolk::alu(Op::ADD, value,
-                      tolk::load(tolk::param_node(int64_t(i), DType::F32, tolk::elements_of(arguments[i])),
-                                 tolk::index_const(0)));
-  UOp effect = tolk::store(tolk::param_node(0, DType::F32, tolk::elements_of(arguments[0])),
-                           tolk::index_const(0), value);
-  return tolk::call(tolk::kernel_sink(std::span(&effect, 1)), arguments);
-}
-UOp copy(const UOp& to, const UOp& from) {
-  UOp body = tolk::copy_to(tolk::param_node(1, DType::F32, tolk::elements_of(from)), "CPU");
-  return tolk::call(body, std::vector<UOp>{to, from});
-}
+UOp kernel(const std::vector<UOp>& arguments) { return add_kernel(arguments); }
+UOp copy(const UOp& to, const UOp& from) { return copy_call(to, from); }
 UOp list(const std::vector<UOp>& calls) { return tolk::linear(calls); }
 
 } // namespace
