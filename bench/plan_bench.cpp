@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "tolk/device/registry.h"
+#include "tolk/engine/compile_linear.h"
 #include "tolk/schedule/arena_layout.h"
 #include "tolk/schedule/memory_plan.h"
 #include "tolk/schedule/schedule.h"
@@ -49,26 +51,26 @@ void measure(const char* what, const std::function<std::function<UOp()>(int)>& m
   }
 }
 
-// One kernel graph for all calls, as in a network of equal layers: out[i] = a[i] + b[i].
-UOp sum_kernel() {
+// out[i] = a[i] + b[i] * factor: one kernel for all calls, as in a network of equal layers, or one for each.
+UOp sum_kernel(double factor) {
   constexpr int64_t n = 64;
   UOp i = range_node(n, 0, AxisType::Loop);
-  UOp value = alu(Op::ADD, load(param_node(1, DType::F32, n), i), load(param_node(2, DType::F32, n), i));
+  UOp b = alu(Op::MUL, load(param_node(2, DType::F32, n), i), constant(DType::F32, factor));
+  UOp value = alu(Op::ADD, load(param_node(1, DType::F32, n), i), b);
   UOp effect = end(store(param_node(0, DType::F32, n), i, value), std::span(&i, 1));
   return kernel_sink(std::span(&effect, 1));
 }
 
-// Every call reads the value before it and one of the last `reach`; one in `pinned` results is a user's.
-UOp random_linear(int count, int reach, int64_t most_elements) {
+// Every call reads the value before it and one of the last `reach`.
+UOp random_linear(int count, int reach, int64_t most_elements, bool distinct, const std::string& device) {
   std::mt19937 random(5);
-  UOp body = sum_kernel();
-  std::vector<UOp> calls, made{buffer_node(fresh_user_slot(), DType::F32, 64, "CPU")};
+  std::vector<UOp> calls, made{buffer_node(fresh_user_slot(), DType::F32, 64, device)};
   for (int i = 0; i < count; ++i) {
     UOp next = buffer_node(fresh_internal_slot(), DType::F32,
-                           int64_t(random() % uint32_t(most_elements)) + 64, "CPU");
+                           int64_t(random() % uint32_t(most_elements)) + 64, device);
     UOp other = made[made.size() - 1 - random() % std::min<size_t>(made.size(), size_t(reach))];
     UOp arguments[] = {next, made.back(), other};
-    calls.push_back(call(body, arguments));
+    calls.push_back(call(sum_kernel(distinct ? i : 1), arguments));
     made.push_back(next);
   }
   return linear(calls);
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
   for (int reach : {3, 20, 200}) {
     std::string name = "plan_memory, values live up to " + std::to_string(reach) + " calls";
     measure(name.c_str(), [reach](int count) {
-      UOp list = random_linear(count, reach, 5000);
+      UOp list = random_linear(count, reach, 5000, false, "CPU");
       return [list] { return schedule::plan_memory(list); };
     });
   }
@@ -119,6 +121,29 @@ int main(int argc, char** argv) {
       return UOp();
     };
   });
+  // Kernels to programs, with a stand-in for code generation.
+  engine::ToProgram stub = [](Device& device, const UOp& sink, bool may_alias) {
+    ProgramInfo info;
+    info.name = "stub", info.globals = {0, 1, 2}, info.outs = {0}, info.ins = {1, 2};
+    return engine::program_node(
+        {.sink = sink, .device = device.name(), .info = info, .binary = "code", .may_alias = may_alias});
+  };
+  for (bool distinct : {false, true}) {
+    measure(distinct ? "compile_linear, every kernel its own" : "compile_linear, one kernel for all",
+            [&](int count) {
+              UOp list = schedule::plan_memory(random_linear(count, 20, 5000, distinct, "HOST"));
+              return [list, &stub] {
+                engine::clear_caches();
+                return engine::compile_linear(device("HOST"), stub, list);
+              };
+            });
+    measure(distinct ? "compile_linear, every kernel known" : "compile_linear, one kernel, known",
+            [&](int count) {
+              UOp list = schedule::plan_memory(random_linear(count, 20, 5000, distinct, "HOST"));
+              engine::compile_linear(device("HOST"), stub, list);
+              return [list, &stub] { return engine::compile_linear(device("HOST"), stub, list); };
+            });
+  }
   measure("schedule a chain, nothing cached", [](int count) {
     UOp root = chain(count);
     return [root] { return schedule::create_schedule(std::span(&root, 1), options(false)).linear; };

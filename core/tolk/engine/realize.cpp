@@ -7,6 +7,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/engine/capture.h"
 #include "tolk/engine/storage.h"
+#include "tolk/engine/view_limits.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/uop/build.h"
@@ -23,7 +24,7 @@ schedule::Options schedule_options(const std::string& device) {
   const Config& config = Config::current();
   schedule::Options options;
   options.split_reduce = config.split_reduce != 0;
-  options.memory_plan = config.no_memory_planner == 0;
+  options.view_limits = view_limits; // NO_MEMORY_PLANNER and SCACHE are asked for by the scheduler
   options.ring = int(config.ring), options.all_to_all = int(config.all_to_all);
   options.default_device = device;
   return options;

@@ -1,5 +1,6 @@
 #include "tolk/uop/spec.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "tolk/base/error.h"
@@ -35,7 +36,8 @@ const std::vector<spec::Rule>& own_rules(Stage stage) {
   return lowered_rules();
 }
 
-// Sources before users; bodies of calls are graphs of their own.
+// Every node once, calls first: a call with a wrong argument is a better report than the argument. Bodies of
+// calls are graphs of their own.
 std::vector<UOp> outside_bodies(const UOp& root) {
   struct Frame {
     UOp node;
@@ -54,6 +56,7 @@ std::vector<UOp> outside_bodies(const UOp& root) {
       stack.push_back({s, first(s)});
     }
   }
+  std::ranges::stable_partition(order, [](const UOp& u) { return u.is(Op::CALL); });
   return order;
 }
 

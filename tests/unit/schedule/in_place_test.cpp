@@ -143,6 +143,24 @@ BOOST_AUTO_TEST_CASE(a_write_to_a_view_is_seen_through_the_whole_buffer) {
   BOOST_TEST(r.results[2] == (V{101, 114, 116, 104}), boost::test_tools::per_element());
 }
 
+// Two nodes that name one state, the second of which nothing supersedes: its reader, made after the store
+// that ends the state, still runs before it.
+BOOST_AUTO_TEST_CASE(states_with_the_same_stores_are_one_state) {
+  T a = in({4}), v = in({2});
+  UOp buffer = storage(a), view = tolk::shrink(buffer, {1}, {2});
+  UOp effect = tolk::store_to(view, (v * 2.0).u);
+  T written{tolk::after(view, std::span(&effect, 1))}, whole{tolk::after(buffer, std::span(&effect, 1))};
+  T ended = assign(whole, whole + 100);
+  for (const std::vector<T>& roots :
+       {std::vector<T>{ended, written * 3.0}, std::vector<T>{written * 3.0, ended}}) {
+    Run r;
+    run(r, roots, {{a, {1, 2, 3, 4}}, {v, {7, 8}}});
+    size_t reader = roots[0].u == ended.u;
+    BOOST_TEST(r.results[reader] == (V{42, 48}), boost::test_tools::per_element());
+    BOOST_TEST(r.results[1 - reader] == (V{101, 114, 116, 104}), boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_rolling_buffer_shifts_by_one_row_a_step) {
   T image = in({4, 3}), x = in({1, 1, 6, 6}), w1 = in({2, 1, 3, 3}), w2 = in({1, 2, 3, 3});
   T busy = conv2d(relu(conv2d(x, w1, 1)), w2, 1); // keeps the arena in use

@@ -161,6 +161,75 @@ BOOST_AUTO_TEST_CASE(kernels_close_every_loop_exactly_once) {
   accepted(k.swapped(k.sum, twice), Stage::Kernel);
 }
 
+BOOST_AUTO_TEST_CASE(loops_are_index_and_not_beyond_count) {
+  Kernel k;
+  UOp narrow = range_node(constant(DType::I32, 4), 0, AxisType::Loop);
+  refused(k.root(end(store(k.out, index_const(0), f32(1.0)), std::vector<UOp>{narrow})), Stage::Kernel,
+          "loop_dtype");
+  refused(k.root(end(k.ended, std::vector<UOp>{range_node(4, 9, AxisType::Loop)})), Stage::Kernel,
+          "closes_open_loops");
+  refused(k.root(make(Op::END, DType::Void, {k.scaled, k.l})), Stage::Kernel, "end_form");
+  for (int count : {256, 257}) {
+    UOp index = index_const(0);
+    std::vector<UOp> loops;
+    for (int i = 0; i < count; ++i)
+      loops.push_back(range_node(2, i, AxisType::Loop)), index = index + loops[size_t(i)];
+    UOp root = k.root(end(store(param_node(0, DType::F32, 1000), index, f32(1.0)), loops));
+    if (count == 256)
+      accepted(root, Stage::Kernel);
+    else
+      refused(root, Stage::Kernel, "loop_count");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(values_and_effects_are_not_mixed_up) {
+  Kernel k;
+  refused(k.swapped(k.scaled, make(Op::NEG, DType::F32, {k.stored})), Stage::Kernel, "elementwise_values");
+  refused(k.swapped(k.index, k.index + make(Op::VAR, DType::Index, {}, Arg({3, 2, 1}, {"n"}))), Stage::Kernel,
+          "var_form");
+  refused(k.swapped(k.index, k.index + make(Op::VAR, DType::Index, {}, Arg({1, 2, 1}))), Stage::Kernel,
+          "var_form");
+  UOp u32 = constant(DType::U32, 1);
+  refused(k.swapped(k.scaled, cast(make(Op::THREEFRY, DType::U32, {u32, u32}), DType::F32)), Stage::Kernel,
+          "threefry_dtype");
+  Tensors t;
+  auto root = [&](const UOp& from, const UOp& to) { return substitute(t.root(), {{from, to}}); };
+  refused(root(t.x, reshape(make(Op::IOTA, DType::F32, {constant(DType::I32, 48)}), {4, 12})),
+          Stage::TensorGraph, "iota_size");
+  refused(root(t.x, make(Op::FLIP, DType::Index, {index_const(3)}, Arg(1))), Stage::TensorGraph,
+          "moves_values");
+  UOp out = buffer_node(3, DType::F32, 4, "CPU"), in = buffer_node(1, DType::F32, 32, "CPU");
+  UOp good = linear_of(k.root(), {out, in});
+  refused(linear(std::vector<UOp>{as(good.src(0), DType::F32)}), Stage::KernelGraph, "effect_dtype");
+  refused(linear_of(k.root(), {out, in, alu(Op::NEG, f32(1.0))}), Stage::KernelGraph, "call_arguments");
+  refused(linear_of(k.root(), {out, make(Op::SLICE, DType::F32, {alu(Op::NEG, f32(1.0))}, Arg({0, 32}, {}))}),
+          Stage::KernelGraph, "index_only");
+  LoweredKernel l;
+  refused(l.swapped(l.a, laned(l.a, 4)), Stage::Lowered, "storage_form");
+  refused(l.swapped(l.four, laned(make(Op::VAR, DType::I32, {}, Arg({1, 4, 1}, {"n"})), 2)), Stage::Lowered,
+          "storage_lanes");
+}
+
+// Arguments of calls inside arguments of calls are of the same stage, their bodies are not.
+BOOST_AUTO_TEST_CASE(calls_nest_in_graphs_of_tensors) {
+  Kernel k;
+  UOp in = buffer_node(1, DType::F32, 32, "CPU"), mid = buffer_node(4, DType::F32, 4, "CPU"),
+      out = buffer_node(3, DType::F32, 4, "CPU");
+  auto called = [&](const UOp& body, const UOp& argument) {
+    UOp first = after(mid, std::vector<UOp>{call(body, std::vector<UOp>{mid, argument})});
+    UOp whole = reshape(expand(reshape(first, {1, 4}), {8, 4}), {32});
+    UOp second = call(k.root(), std::vector<UOp>{out, whole});
+    return sink(std::vector<UOp>{after(out, std::vector<UOp>{second})});
+  };
+  accepted(called(k.root(), in), Stage::TensorGraph);
+  refused(called(k.root(k.stored), in), Stage::TensorGraph, "all_closed");
+  refused(called(k.root(), k.l), Stage::TensorGraph, "admitted_ops");
+  // A function of tensors is a body, too.
+  UOp p = param_node(0, DType::F32, 4);
+  UOp function = sink(std::vector<UOp>{after(p, std::vector<UOp>{store_to(p, reshape(Tensors().sum, {4}))})});
+  accepted(called(function, in), Stage::TensorGraph);
+}
+
 BOOST_AUTO_TEST_CASE(kernels_have_well_formed_memory_accesses) {
   Kernel k;
   refused(k.swapped(k.value, as(k.value, DType::F64)), Stage::Kernel, "load_form");
