@@ -3,6 +3,7 @@
 
   corpus.py cases TOLK_RUN WORK     every case; at least LEAST of 1,648 pass, none crashes or runs too long
   corpus.py validate TOLK_RUN WORK  a seeded sample of 200: every kernel agrees with the interpreter
+  corpus.py streams TOLK_RUN WORK   the same sample on a device whose kernels run behind the host: as on one without streams
   corpus.py models TOLK_RUN WORK    the real models, every recorded set
   corpus.py fuzz TOLK_RUN WORK      200 damaged copies of the real models, or of the demo's
 
@@ -58,8 +59,20 @@ def models(work):
     return [p for p in paths if os.path.exists(os.path.join(p, "case.json"))]
 
 
-def run_cases(tool, folder, extra_environment, limit):
-    command = [sys.executable, os.path.join(ROOT, "scripts", "onnx-cases"), folder, "--device", "CPU", "--jobs", "2"]
+def sampled(work):
+    """A folder with 200 cases, always the same."""
+    folder, _ = cases(work)
+    found = sorted(d for d, _, files in os.walk(folder) if "model.onnx" in files and "/light/" not in d)
+    sample = os.path.join(work, "sample")
+    shutil.rmtree(sample, ignore_errors=True)
+    for path in random.Random(44).sample(found, 200):
+        name = os.path.relpath(path, folder).replace(os.sep, "-")
+        shutil.copytree(path, os.path.join(sample, name))
+    return sample
+
+
+def run_cases(tool, folder, extra_environment, limit, device="CPU"):
+    command = [sys.executable, os.path.join(ROOT, "scripts", "onnx-cases"), folder, "--device", device, "--jobs", "2"]
     command += ["--timeout", str(limit), "--tolk-run", tool]
     r = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, **extra_environment))
     last = re.search(r"^(\d+) passed, (\d+) failed$", r.stdout, re.M)
@@ -81,17 +94,20 @@ def main():
         print(f"{passed} passed, {failed} failed; at least {least} must pass")
         return 1 if bad or light or passed < least else 0
     if what == "validate":
-        folder, _ = cases(work)
-        found = sorted(d for d, _, files in os.walk(folder) if "model.onnx" in files and "/light/" not in d)
-        sample = os.path.join(work, "sample")
-        shutil.rmtree(sample, ignore_errors=True)
-        for path in random.Random(44).sample(found, 200):
-            name = os.path.relpath(path, folder).replace(os.sep, "-")
-            shutil.copytree(path, os.path.join(sample, name))
+        sample = sampled(work)
         out, passed, failed = run_cases(tool, sample, {"VALIDATE_WITH_CPU": "1"}, 60)
         differ = [line for line in out.splitlines() if "differs from the interpreter" in line]
         print("\n".join(differ))
         print(f"{passed} of the sample pass, {failed} do not; {len(differ)} because a kernel differs")
+        return 1 if differ or passed < 150 else 0
+    if what == "streams":
+        sample, faults = sampled(work), []
+        for streams in ("0", "1"):
+            out, passed, _ = run_cases(tool, sample, {"TOLK_XDEV_STREAMS": streams, "TOLK_XDEV_DELAY_US": "100"}, 60, "XDEV")
+            faults.append(sorted(line for line in out.splitlines() if re.match(r"[A-Z]+\s+\S+:", line)))
+            print(f"streams {streams}: {passed} passed")
+        differ = sorted(set(faults[0]) ^ set(faults[1]))
+        print("\n".join(differ))
         return 1 if differ or passed < 150 else 0
     if what == "models":
         found = models(work)

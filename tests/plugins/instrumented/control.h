@@ -8,6 +8,9 @@
  *   tb->fail(0, TB_LAUNCH, 2, 1, TOLK_E_KERNEL_FAULT, "boom");   // the second launch from now on XDEV:0
  *   tb->counters(TB_ALL, &counters);
  *
+ * Whole programs run on it with plugin options, --plugin-option XDEV.streams=1 (or TOLK_XDEV_STREAMS=1) and
+ * XDEV.delay_us=N.
+ *
  * C++ tests use tests/support/test_backend.h. All functions may be called from any thread. */
 #ifndef TOLK_TESTS_INSTRUMENTED_CONTROL_H
 #define TOLK_TESTS_INSTRUMENTED_CONTROL_H

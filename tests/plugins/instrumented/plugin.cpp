@@ -1,4 +1,5 @@
 // DEVICE=XDEV and DEVICE=YDEV: devices and buffers, and the plugin's table.
+#include <cstdlib>
 #include <cstring>
 
 #include "state.h"
@@ -95,6 +96,10 @@ tolk_status device_open(void*, uint32_t index, tolk_device** out) {
     auto device = std::make_unique<tolk_device>();
     device->ordinal = index;
     device->options = current_options();
+    if (const char* text = host->config_get(host->ctx, "streams"))
+      device->options.streams = std::strtoul(text, nullptr, 10) != 0;
+    if (const char* text = host->config_get(host->ctx, "delay_us"))
+      control_table()->delay(index, std::strtoull(text, nullptr, 10), std::strtoull(text, nullptr, 10));
     fill_caps(*device);
     count(index, &tb_counters::live_devices);
     *out = device.release();
