@@ -59,7 +59,7 @@ class TraceLayer;
 
 const void* address_of(uint64_t value) {
   const void* pointer = nullptr;
-  std::memcpy(&pointer, &value, sizeof pointer);
+  std::memcpy(static_cast<void*>(&pointer), &value, sizeof pointer);
   return pointer;
 }
 
@@ -172,7 +172,7 @@ public:
   void write(const std::string& line) {
     if (!output_.file.is_open()) return log::trace(line);
     std::lock_guard lock(output_.mutex);
-    output_.file << line << std::endl; // whole after a crash
+    (output_.file << line << '\n').flush(); // whole after a crash
   }
 
 #define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \

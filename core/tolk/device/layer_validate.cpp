@@ -121,14 +121,14 @@ void Call::report(Rule rule, const std::string& detail) {
   side_ = r.side;
 }
 
-bool Call::need(bool holds, Rule rule, std::string detail) {
+bool Call::need(bool holds, Rule rule, const std::string& detail) {
   if (holds || failed_) return !failed_;
   failed_ = true;
   report(rule, detail);
   return false;
 }
 
-void Call::hint(Rule rule, std::string detail) { report(rule, detail); }
+void Call::hint(Rule rule, const std::string& detail) { report(rule, detail); }
 
 tolk_status Call::result(tolk_status status) const {
   if (!failed_) return status;

@@ -176,10 +176,10 @@ public:
 
   bool ok() const { return !failed_; }
   // Reports the rule unless `holds` or one was reported before. Returns whether all is well so far.
-  bool need(bool holds, Rule rule, std::string detail = {});
-  void fail(Rule rule, std::string detail = {}) { need(false, rule, std::move(detail)); }
+  bool need(bool holds, Rule rule, const std::string& detail = {});
+  void fail(Rule rule, const std::string& detail = {}) { need(false, rule, detail); }
   // Logs a plugin's lapse that changes nothing.
-  void hint(Rule rule, std::string detail = {});
+  void hint(Rule rule, const std::string& detail = {});
 
   template <typename H, typename S>
   std::shared_ptr<S> find(Handles<H, S>& handles, const H* handle, const char* what) {
