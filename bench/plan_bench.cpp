@@ -125,8 +125,10 @@ int main(int argc, char** argv) {
   engine::ToProgram stub = [](Device& device, const UOp& sink, bool may_alias) {
     ProgramInfo info;
     info.name = "stub", info.globals = {0, 1, 2}, info.outs = {0}, info.ins = {1, 2};
-    return engine::program_node(
-        {.sink = sink, .device = device.name(), .info = info, .binary = "code", .may_alias = may_alias});
+    engine::ProgramEntry entry;
+    entry.sink = sink, entry.device = device.name(), entry.info = info, entry.binary = "code";
+    entry.may_alias = may_alias;
+    return engine::program_node(std::move(entry));
   };
   for (bool distinct : {false, true}) {
     measure(distinct ? "compile_linear, every kernel its own" : "compile_linear, one kernel for all",
