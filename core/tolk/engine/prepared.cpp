@@ -267,6 +267,7 @@ void PreparedLinear::resolve(Step& step, BufferBinding& binding, const ToProgram
   }
   step.bound = std::move(bound);
   step.resolved = false;
+  step.positions.clear(); // what throws below leaves none
   if (step.kind == Step::Kind::Kernel)
     resolve_kernel(step, binding, make_program, context);
   else
@@ -278,7 +279,7 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
                                     const ExecContext& context) {
   const ProgramInfo& info = step.entry->info;
   std::vector<std::vector<BufferRef>> groups = unwrap_multi(step.bound);
-  step.positions.clear();
+  std::vector<Position> positions;
   for (std::vector<BufferRef>& group : groups) {
     Position p;
     p.device = group.empty() ? &binding.ambient() : &group[0]->device();
@@ -291,7 +292,7 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
          p.device->compiler_key(step.entry->target_index) != step.entry->target_key))
       throw InvalidArgument(groups.size() > 1
                                 ? "kernel " + info.name + ": positions 0 and " +
-                                      std::to_string(step.positions.size()) + " need different targets (" +
+                                      std::to_string(positions.size()) + " need different targets (" +
                                       step.entry->device + ", " + p.device->name() + ")"
                                 : "kernel " + info.name + " was compiled for " + step.entry->device +
                                       " and cannot run on " + p.device->name());
@@ -302,8 +303,9 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
     p.program = get_runtime(*p.device, program);
     for (int slot : program_entry(program).info.globals) p.ordered.push_back(group[size_t(slot)].get());
     p.arguments = std::move(group);
-    step.positions.push_back(std::move(p));
+    positions.push_back(std::move(p));
   }
+  step.positions = std::move(positions);
   auto n = double(step.positions.size());
   step.launches = int64_t(step.positions.size());
   step.estimates = {n * info.flops, n * info.bytes_loaded, n * info.bytes_touched};
@@ -336,7 +338,7 @@ void PreparedLinear::resolve_copy(Step& step) {
   } else {
     pairs = unwrap_multi(step.bound);
   }
-  step.positions.clear();
+  std::vector<Position> positions;
   double bytes = 0;
   for (std::vector<BufferRef>& pair : pairs) {
     check_copy(pair);
@@ -345,8 +347,9 @@ void PreparedLinear::resolve_copy(Step& step) {
     p.in_place = pair[0]->imported() && pair[1]->device().is_host() && same_memory(*pair[0], *pair[1]);
     bytes += double(pair[0]->bytes());
     p.arguments = std::move(pair);
-    step.positions.push_back(std::move(p));
+    positions.push_back(std::move(p));
   }
+  step.positions = std::move(positions);
   step.launches = int64_t(step.positions.size());
   step.estimates = {0, bytes, bytes};
 }

@@ -441,8 +441,9 @@ BOOST_AUTO_TEST_CASE(positions_that_need_different_targets_are_refused) {
   std::string one = tb().open_name(), other = tb("YDEV").open_name();
   UOp a = internal_ints(2, one + "," + other), b = internal_ints(2, one + "," + other);
   BufferBinding binding(device(one));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(a, b, 1)})); }),
-                  "positions 0 and 1 need different targets"));
+  for (int i = 0; i < 2; ++i) // what failed to resolve is not taken for resolved the next time
+    BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(a, b, 1)})); }),
+                    "positions 0 and 1 need different targets"));
 }
 
 BOOST_AUTO_TEST_CASE(RG_10_a_kernel_gets_only_what_it_reads_and_writes) {
