@@ -19,6 +19,7 @@
 #include "tolk/engine/statistics.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/schedule.h"
+#include "tolk/tensor/gradient.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"
 
@@ -358,6 +359,62 @@ BOOST_AUTO_TEST_CASE(an_mlp_in_parallel_with_optimised_kernels) {
   }
   check_close(mlp.tensor_parallel(cpus(4)).values<float>(), mlp.reference());
   check_close(mlp.data_parallel(cpus(4)).values<float>(), mlp.reference());
+}
+
+BOOST_AUTO_TEST_CASE(training_in_parallel_equals_one_device) {
+  Mlp mlp;
+  Tensor x = mlp.t(mlp.x, {mlp.batch, mlp.in}), w1 = mlp.t(mlp.w1, {mlp.in, mlp.hidden}),
+         w2 = mlp.t(mlp.w2, {mlp.hidden, mlp.out});
+  auto loss_of = [](const Tensor& input, const Tensor& a, const Tensor& b) {
+    return input.matmul(a).relu().matmul(b).square().mean();
+  };
+  // Two steps of gradient descent on the weights.
+  auto trained = [&](Tensor input, Tensor a, Tensor b) {
+    for (int step = 0; step < 2; ++step) {
+      std::vector<Tensor> g = gradient(loss_of(input, a, b), std::vector<Tensor>{a, b});
+      Tensor next_a = a - g[0] * 0.01, next_b = b - g[1] * 0.01;
+      Tensor both[] = {next_a, next_b};
+      Tensor::realize(both);
+      a.assign(both[0]).realize(), b.assign(both[1]).realize();
+    }
+    return std::pair(a.values<float>(), b.values<float>());
+  };
+  auto on_device = [](const Tensor& t) { return (t + 0).contiguous().realize(); };
+  auto [one_a, one_b] = trained(x, on_device(w1), on_device(w2));
+  std::vector<double> a(one_a.begin(), one_a.end()), b(one_b.begin(), one_b.end());
+  BOOST_TEST(!same_bits(one_a, mlp.w1));
+  for (const Devices& on : device_sets()) {
+    BOOST_TEST_CONTEXT(join_devices(on)) {
+      auto [data_a, data_b] = trained(x.shard(on, 0), w1.replicate(on).realize(), w2.replicate(on).realize());
+      check_close(data_a, a), check_close(data_b, b);
+      auto [tensor_a, tensor_b] =
+          trained(x.replicate(on), w1.shard(on, 1).realize(), w2.shard(on, 0).realize());
+      check_close(tensor_a, a), check_close(tensor_b, b);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_example_of_the_page_about_devices) {
+  Devices on = {"CPU", "CPU:1"};
+  Floats data = noise(64 * 12, 1), weights = noise(12 * 10, 2);
+  Tensor x = Tensor::from(data, {64, 12}).shard(on, 0);
+  Tensor w = Tensor::from(weights, {12, 10}).replicate(on);
+  Tensor y = x.matmul(w);
+  Tensor total = y.sum({0});
+  Floats rows = y.values<float>(), sums = total.values<float>();
+  Tensor one = y.to("CPU");
+  BOOST_TEST(one.device() == "CPU");
+  BOOST_TEST(same_bits(one.values<float>(), rows));
+  for (size_t j = 0; j < 10; ++j) {
+    double sum = 0;
+    for (size_t i = 0; i < 64; ++i) {
+      double element = 0;
+      for (size_t k = 0; k < 12; ++k) element += double(data[i * 12 + k]) * weights[k * 10 + j];
+      BOOST_TEST(std::abs(rows[i * 10 + j] - element) < 1e-4);
+      sum += element;
+    }
+    BOOST_TEST(std::abs(sums[j] - sum) < 1e-3);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(all_reduce_with_each_setting) {

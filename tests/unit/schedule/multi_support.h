@@ -27,11 +27,12 @@ inline mini::T replicate(const mini::T& x, const Devices& on) {
 inline mini::T to(const mini::T& x, const std::string& device) { return {tolk::copy_to(x.u, device)}; }
 
 // What one position has of a result, which is a view of storage.
-inline std::vector<double> part(const tolk::UOp& result, size_t position, host::Memory& memory) {
+inline std::vector<double> part(const tolk::UOp& result, size_t position, host::Memory& memory,
+                                const host::Variables& vars = {}) {
   tolk::UOp view = result.is(tolk::Op::MULTI) ? result.src(0) : result;
   tolk::UOp buffer = tolk::storage_of(view);
   tolk::UOpMap map{{buffer, tolk::mselect(buffer, int64_t(position))}};
-  return values(tolk::substitute(view, map), memory);
+  return values(tolk::substitute(view, map), memory, vars);
 }
 
 // The schedule run on the memory; `part`s of the results are there afterwards.

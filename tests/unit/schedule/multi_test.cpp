@@ -302,7 +302,30 @@ BOOST_AUTO_TEST_CASE(kernels_on_several_backends_are_one_for_each) {
   same(s + r, x + input({6, 4}, memory, 9), memory);
   same(sum(s, {0}), sum(x, {0}), memory);
   same(shard(arange(6, DType::F64), on, 0) * 2.0, arange(6, DType::F64) * 2.0, memory);
-  same(matmul(replicate(x, on), shard(input({4, 3}, memory), on, 1)), matmul(x, input({4, 3}, memory)), memory);
+  same(matmul(replicate(x, on), shard(input({4, 3}, memory), on, 1)), matmul(x, input({4, 3}, memory)),
+       memory);
+}
+
+BOOST_AUTO_TEST_CASE(other_axes_may_be_symbolic) {
+  host::Memory memory;
+  T x = input({4, 6}, memory), s = shard(x, devices(2), 0);
+  SInt n(tolk::bind(tolk::variable("n", 1, 6), 3));
+  auto bound = [&](const std::vector<T>& roots) {
+    auto r = schedule(roots);
+    host::run_linear(r.linear, memory, r.vars);
+    return r.results;
+  };
+  T some = shrink(s, {0, 0}, {4, n});
+  BOOST_TEST(whole(bound({sum(some, {1})})[0], memory) == (V{3, 21, 39, 57}),
+             boost::test_tools::per_element());
+  // The sum over the devices has a symbolic size.
+  V first = part(bound({sum(some, {0})})[0], 0, memory, {{"n", 3}}),
+    second = part(bound({sum(some, {0})})[0], 1, memory, {{"n", 3}});
+  first.resize(3), second.resize(3);
+  BOOST_TEST(first == (V{36, 40, 44}), boost::test_tools::per_element());
+  BOOST_TEST(second == (V{36, 40, 44}), boost::test_tools::per_element());
+  BOOST_TEST(whole(bound({sum(some + 1)})[0], memory)[0] == 132);
+  BOOST_TEST(values(bound({sum(to(some, "CPU:1") * 2.0)})[0], memory)[0] == 240);
 }
 
 BOOST_AUTO_TEST_CASE(equal_sharded_graphs_share_a_schedule) {
