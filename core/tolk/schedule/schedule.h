@@ -62,12 +62,13 @@ using VarVals = std::map<std::string, int64_t>;
 struct Schedule {
   // LINEAR of CALLs, global. A kernel is CALL(SINK ..., argument...); argument k is what PARAM k of the body
   // means. A copy is CALL(COPY, destination, source). Arguments are BUFFERs, or SLICEs of BUFFERs; those of
-  // temporaries have negative slots, drawn anew for every schedule.
+  // temporaries have negative slots, drawn anew for every schedule. A call whose arguments are on a device
+  // tuple runs once for each position; MSELECT and MSTACK name storage of positions.
   UOp linear;
   // One node for each root, global, with its shape and dtype: movement ops over a BUFFER or SLICE that holds
   // the value once `linear` ran. Values that were computed have a BUFFER with a fresh user slot; a root that
   // is a view of storage stays one. Row-major and dense, except where the root itself permutes, flips or
-  // expands.
+  // expands. A sharded value is a MULTI over such a view.
   std::vector<UOp> results;
   // The variables that the kernels use, with the values they are bound to in the graph.
   VarVals vars;
