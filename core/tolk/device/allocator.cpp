@@ -157,7 +157,12 @@ void Allocator::free_when_unused(Storage* storage) {
   std::vector<Event> uses;
   if (device_.alive()) {
     SubmitLock submit(device_);
-    if (!storage->uses.empty()) uses = Stream::pending(*storage);
+    try {
+      if (!storage->uses.empty()) uses = Stream::pending(*storage);
+    } catch (const Error&) { // no event to be had: destructors come here, so wait instead
+      device_.compute().settle();
+      if (device_.copy()) device_.copy()->settle();
+    }
   }
   if (uses.empty())
     destroy(storage);
