@@ -54,7 +54,11 @@ void Program::refuse_buffer(size_t index, const Buffer& buffer) const {
   if (buffer.bytes() < min_bytes_[index])
     throw InvalidArgument(where + "it has " + std::to_string(buffer.bytes()) + " bytes, the kernel needs " +
                           std::to_string(min_bytes_[index]));
-  throw InvalidArgument(where + "it is imported read-only memory, the kernel writes it");
+  if ((params_[index].access & TOLK_ACCESS_WRITE) && !buffer.writable())
+    throw InvalidArgument(where + "it is imported read-only memory, the kernel writes it");
+  throw InvalidArgument(where + "it is a view at byte " + std::to_string(buffer.offset()) + ", " +
+                        device_.name() + " takes multiples of " + std::to_string(offset_mask_ + 1) +
+                        "; copy it first");
 }
 
 void Program::refuse_value(size_t index, int64_t value) const {

@@ -24,9 +24,10 @@ public:
   // Submits the kernel. `buffers` and `values` are in parameter order; `grid` counts work-groups (tiles on a
   // CPU), and nothing runs when an axis is 0. Unallocated buffers are allocated. With `device_ns` the call
   // waits and stores how long the kernel ran (the host's wall time where the plugin does not say). Throws
-  // InvalidArgument for a wrong number of arguments, a buffer of another device, one that is too small or not
-  // writable, a value outside the range that the kernel was compiled for; DeviceError when the launch fails.
-  // Any thread. Storage that is released while the kernel runs is kept until that is done.
+  // InvalidArgument for a wrong number of arguments, a buffer of another device, one that is too small, not
+  // writable or a view at an offset that the device does not take, a value outside the range that the kernel
+  // was compiled for; DeviceError when the launch fails. Any thread. Storage that is released while the
+  // kernel runs is kept until that is done.
   void launch(std::span<Buffer* const> buffers, std::span<const int64_t> values, std::array<uint32_t, 3> grid,
               std::array<uint32_t, 3> local = {1, 1, 1}, uint64_t* device_ns = nullptr);
 
@@ -40,8 +41,8 @@ public:
   void check_counts(size_t buffers, size_t values) const;
   void check_buffer(size_t index, const Buffer& buffer) const {
     bool written = params_[index].access & TOLK_ACCESS_WRITE;
-    if (&buffer.device() != &device_ || buffer.bytes() < min_bytes_[index] || (written && !buffer.writable()))
-        [[unlikely]]
+    if (&buffer.device() != &device_ || buffer.bytes() < min_bytes_[index] ||
+        (written && !buffer.writable()) || (buffer.offset() & offset_mask_) != 0) [[unlikely]]
       refuse_buffer(index, buffer);
   }
   void check_value(size_t index, int64_t value) const {
@@ -57,7 +58,8 @@ public:
 private:
   friend class Device;
   Program(Device& device, const KernelSource& source)
-      : device_(device), name_(source.entry), params_(source.params) {}
+      : device_(device), name_(source.entry), params_(source.params),
+        offset_mask_(device.caps().offset_align - 1) {}
   void unload();
   [[noreturn]] void refuse_buffer(size_t index, const Buffer& buffer) const;
   [[noreturn]] void refuse_value(size_t index, int64_t value) const;
@@ -65,6 +67,7 @@ private:
   Device& device_;
   std::string name_;
   std::vector<tolk_param> params_;
+  uint64_t offset_mask_;            // bits that offsets of arguments lack
   std::vector<uint64_t> min_bytes_; // per buffer parameter, 0 unknown
   tolk_program* program_ = nullptr;
   tolk_kernel* kernel_ = nullptr;

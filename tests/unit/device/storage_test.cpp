@@ -201,6 +201,17 @@ BOOST_AUTO_TEST_CASE(BU_09_views_stay_inside_their_base) {
   view_buffer(whole, DType::U8, 4, 0)->allocate();
 }
 
+BOOST_AUTO_TEST_CASE(kernels_take_views_at_offsets_that_the_device_has) {
+  Device& d = tb().open([](tb_options& o) { o.offset_align = 16; });
+  ProgramRef add = add_kernel(d, 1);
+  BufferRef base = int_buffer(d, 16, 1), out = int_buffer(d, 4, 0);
+  launch(add, {out, view_buffer(base, DType::I32, 4, 16)});
+  std::string text =
+      message_of<InvalidArgument>([&] { launch(add, {out, view_buffer(base, DType::I32, 4, 8)}); });
+  BOOST_TEST(contains(text, "a view at byte 8, " + d.name() + " takes multiples of 16"), text);
+  check_bytes(*view_buffer(base, DType::U8, 1, 3), {0}); // copies take any
+}
+
 BOOST_AUTO_TEST_CASE(BU_10_freed_storage_is_reused) {
   if (scattered()) return; // which is what this setting turns off
   Device& d = tb().open();
