@@ -82,3 +82,59 @@ BOOST_AUTO_TEST_CASE(sharded_inputs_give_what_whole_ones_do) {
   }
   BOOST_TEST(with_parts > (last - first) / 8); // the test is about something
 }
+
+BOOST_AUTO_TEST_CASE(stores_to_random_boxes_of_sharded_state) {
+  uint32_t first = 1, last = 200;
+  if (const char* range = std::getenv("TOLK_FUZZ_SEEDS")) std::sscanf(range, "%u:%u", &first, &last);
+  for (uint32_t seed = first; seed <= last; ++seed) {
+    std::mt19937 random(seed);
+    auto below = [&](int n) { return int(random() % uint32_t(n)); };
+    Devices on = devices(size_t(2 + below(3)));
+    auto count = int64_t(on.size());
+    Shape shape{below(3) + 1, below(3) + 1, below(3) + 1};
+    auto axis = size_t(below(3));
+    shape[axis] = count * (below(2) + 1);
+    host::Memory memory;
+    T plain = buffer(shape, DType::F64), other = buffer(shape, DType::F64);
+    memory.fill(storage(plain), ramp(tolk::numel(shape).value()));
+    memory.fill(storage(other), ramp(tolk::numel(shape).value(), 100));
+    std::string how = "seed " + std::to_string(seed) + ", " + tolk::join_devices(on);
+    T state{run({shard(plain, on, int64_t(axis))}, memory).results[0]};
+    T other_there = below(2) ? replicate(other, on) : shard(other, on, int64_t(axis));
+    for (int step = 0; step < 4; ++step) {
+      Shape begin, size;
+      for (const SInt& d : shape) {
+        int64_t keep = below(int(d.value())) + 1;
+        begin.emplace_back(below(int(d.value() - keep) + 1)), size.emplace_back(keep);
+      }
+      int kind = below(5), turned = below(3);
+      // What is stored, over the state and another value.
+      auto value = [&](const T& x, const T& y) {
+        T box = shrink(x, begin, size);
+        if (kind == 0) return box * 0.5 + 1;
+        if (kind == 1) return flip(box, {turned}) - 1;
+        if (kind == 2) return shrink(y, begin, size);
+        if (kind == 3) return box + sum(x, {0, 1, 2}, true);
+        return full(size, double(step), DType::F64);
+      };
+      std::vector<double> written = values(value(plain, other).u, memory);
+      T target = shrink(state, begin, size);
+      try {
+        run({assign(target, value(state, other_there))}, memory);
+      } catch (const std::exception& e) {
+        BOOST_FAIL(how << ", step " << step << ", kind " << kind << ": " << e.what());
+      }
+      size_t next = 0;
+      for (int64_t i = 0; i < size[0].value(); ++i)
+        for (int64_t j = 0; j < size[1].value(); ++j)
+          for (int64_t k = 0; k < size[2].value(); ++k) {
+            int64_t at =
+                ((begin[0].value() + i) * shape[1].value() + begin[1].value() + j) * shape[2].value() +
+                begin[2].value() + k;
+            memory.set(storage(plain), at, {0, written[next++]});
+          }
+      std::vector<double> got = whole(state.u, memory), expected = values(plain.u, memory);
+      BOOST_REQUIRE_MESSAGE(got == expected, how << ", step " << step << ", kind " << kind);
+    }
+  }
+}
