@@ -242,8 +242,9 @@ void plan_from_times(tolk_graph& graph, const std::vector<uint64_t>& ns) {
       continue;
     }
     // Long ones first: the short ones even out what is left.
-    std::stable_sort(nodes.begin(), nodes.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
     auto begin = static_cast<uint32_t>(graph.sequence.size());
     uint64_t scratch = 0;
     for (auto& [time, node] : nodes) {

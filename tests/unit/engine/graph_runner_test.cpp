@@ -649,9 +649,10 @@ BOOST_AUTO_TEST_CASE(two_bindings_do_not_share_recorded_storage) {
 
 // HIP #3887: a replayed graph of many nodes read an old value through an unchanged pointer.
 BOOST_AUTO_TEST_CASE(bug_27_long_graphs_read_the_present_value) {
-  for (const char* name : {"XDEV", "CPU", "INTERP"})
+  for (std::string name : {"XDEV", "CPU", "INTERP"})
     for (size_t count : {1, 31, 32, 33, 199, 300}) {
-      if (std::string(name) == "INTERP" && count > 33) continue; // the same code as below, slower
+      if (name == "INTERP" && count > 33) continue; // the same code as below, slower
+      if (name == "CPU" && !cpu_exists()) continue;
       ScopedConfig settings(
           with([](Config& c) { c.jit_batch_size = 0, c.graph_one_kernel = 1, c.graph = 2; }));
       std::string where = name;

@@ -174,6 +174,17 @@ inline RunOptions jit_run(std::vector<UOp> inputs = {}, engine::VarVals vars = {
   return options;
 }
 
+// False, with a message, in a build without the CPU plugin.
+inline bool cpu_exists() {
+  try {
+    device("CPU");
+    return true;
+  } catch (const DeviceError& e) {
+    BOOST_TEST_MESSAGE("nothing is run on CPU: " << e.what());
+    return false;
+  }
+}
+
 // Settings changed for a scope.
 inline Config with(const std::function<void(Config&)>& change) {
   Config config = Config::current();
