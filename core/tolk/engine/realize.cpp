@@ -64,17 +64,26 @@ void Prepared::run() const {
   if (binding) run_linear(*binding, linear, {.var_vals = vars});
 }
 
+namespace {
+
+// Values of no storage, such as constants, are nodes that everybody shares, on any device: they stay as they
+// are, and only whoever realized them has storage.
+void remember(std::span<const UOp> roots, const std::vector<UOp>& results) {
+  for (size_t i = 0; i < roots.size(); ++i)
+    if (roots[i] != results[i] && !device_of(roots[i]).empty()) schedule::set_realized(roots[i], results[i]);
+}
+
+} // namespace
+
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
   if (is_capturing()) {
     schedule::Schedule captured = create_schedule(roots, device);
-    for (size_t i = 0; i < roots.size(); ++i)
-      if (roots[i] != captured.results[i]) schedule::set_realized(roots[i], captured.results[i]);
+    remember(roots, captured.results);
     return captured.results;
   }
   Prepared prepared = prepare(roots, device);
   prepared.run();
-  for (size_t i = 0; i < roots.size(); ++i)
-    if (roots[i] != prepared.results[i]) schedule::set_realized(roots[i], prepared.results[i]);
+  remember(roots, prepared.results);
   return prepared.results;
 }
 

@@ -4,6 +4,12 @@
 #include "tolk/uop/shape.h"
 
 namespace tolk::schedule {
+namespace {
+thread_local const RealizedFilter::Follow* filter = nullptr;
+} // namespace
+
+RealizedFilter::RealizedFilter(Follow follow) : follow_(std::move(follow)) { filter = &follow_; }
+RealizedFilter::~RealizedFilter() { filter = nullptr; }
 
 Realized::~Realized() = default;
 
@@ -12,7 +18,7 @@ UOp realized_form(const UOp& u) {
   // A chain arises when a value is realised again in another form; it is short.
   while (UOpAttachment* attachment = at->attachment()) {
     auto* realized = dynamic_cast<Realized*>(attachment);
-    if (!realized) break;
+    if (!realized || (filter && !(*filter)(*at, realized->storage))) break;
     at = &realized->storage;
   }
   return *at;

@@ -2,6 +2,8 @@
 // read, not computed again, by every graph that is built on it later.
 #pragma once
 
+#include <functional>
+
 #include "tolk/base/api.h"
 #include "tolk/uop/uop.h"
 
@@ -16,6 +18,20 @@ struct TOLK_API Realized : UOpAttachment {
 
 // The node that stands for the value of `u`: what was stored for it, else `u`.
 TOLK_API UOp realized_form(const UOp& u);
+
+// While it lives, this thread follows only the links that `follow` agrees to: a capture must compute what
+// depends on its inputs, also when an equal graph on the same inputs was computed before. Scopes do not nest.
+class TOLK_API RealizedFilter {
+public:
+  using Follow = std::function<bool(const UOp& value, const UOp& storage)>;
+  explicit RealizedFilter(Follow follow);
+  ~RealizedFilter();
+  RealizedFilter(const RealizedFilter&) = delete;
+  RealizedFilter& operator=(const RealizedFilter&) = delete;
+
+private:
+  Follow follow_;
+};
 
 // Records that `storage` holds the value of `u`, after the run that computed it. A second record, and a
 // record on a node that is storage itself, is ignored. Throws InternalError when shape or dtype differ or `u`

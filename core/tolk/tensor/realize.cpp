@@ -7,6 +7,8 @@
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/tensor/tensor_internal.h"
+#include "tolk/uop/eval.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk {
 namespace {
@@ -23,6 +25,14 @@ Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& sha
   UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner), writable), shape);
   std::string to = device.empty() ? default_device() : canonical_device_name(device);
   return Tensor(to == "HOST" ? host : copy_to(host, to));
+}
+
+// A symbolic size at the values that its variables are bound to.
+int64_t bound_value(const SInt& size) {
+  std::vector<Binding> bindings;
+  for (const UOp& u : toposort(size.uop()))
+    if (u.is(Op::BIND)) bindings.push_back({u, {u.src(1).const_int(), 0}});
+  return int64_t(evaluate(size.uop(), bindings).i);
 }
 
 } // namespace
@@ -42,6 +52,20 @@ Tensor Tensor::from_borrowed(const void* data, uint64_t bytes, DType dtype, cons
   return from_host(data, bytes, dtype, shape, std::move(owner), device, false);
 }
 
+Tensor Tensor::empty(const Shape& shape, DType dtype, const std::string& device) {
+  std::string where = device.empty() ? default_device() : canonical_device_name(device);
+  UOp storage = buffer_node(fresh_user_slot(), dtype, max_numel(shape), where);
+  // A symbolic size: dense at the start of storage for the largest.
+  if (SInt count = tolk::numel(shape); !count.is_const()) storage = tolk::shrink(storage, {0}, {count});
+  return Tensor(tolk::reshape(storage, shape));
+}
+
+Tensor Tensor::clone() const {
+  if (numel() == 0) return *this;
+  Tensor copy = empty(shape(), dtype(), device());
+  return copy.assign(*this);
+}
+
 void Tensor::realize(std::span<Tensor> tensors) {
   std::vector<UOp> roots;
   roots.reserve(tensors.size());
@@ -58,6 +82,16 @@ Tensor& Tensor::realize() {
 std::vector<std::byte> Tensor::data() const {
   if (is_multi(device()) && shard_axis()) return to(devices().front()).data();
   engine::require_not_capturing("a tensor's values were asked for");
+  if (SInt count = numel(); !count.is_const()) {
+    Tensor value = contiguous();
+    value.realize();
+    // Dense at the start of storage for the largest size.
+    UOp at = value.node();
+    while (at.is(OpSet(Op::RESHAPE, Op::SHRINK))) at = at.src(0);
+    std::vector<std::byte> bytes = engine::read_bytes(at);
+    bytes.resize(storage_bytes(dtype(), uint64_t(bound_value(count))));
+    return bytes;
+  }
   Tensor value = numel() == 0 ? *this : contiguous();
   if (numel() == 0) return {};
   value.realize();

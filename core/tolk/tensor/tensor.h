@@ -54,6 +54,8 @@ public:
   // start, start+step, ... below stop; computed in index arithmetic for integers, start + i*step for floats.
   static Tensor arange(const SInt& size, DType dtype = DType::I64);
   static Tensor eye(const SInt& rows, const SInt& columns, int64_t diagonal, DType dtype);
+  // Storage that nothing was written to: reading it before assign() gives anything.
+  static Tensor empty(const Shape& shape, DType dtype = kDefaultFloat, const std::string& device = {});
   // Copies `bytes` bytes of row-major data; the caller's memory is free afterwards.
   static Tensor from_bytes(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
                            const std::string& device = {});
@@ -84,6 +86,9 @@ public:
   Tensor contiguous() const;
   Tensor detach() const;                      // the value; no gradient passes (tolk/tensor/gradient.h)
   Tensor contiguous_backward() const;         // the value; its gradient is stored before it is used
+  // A copy in storage of its own, that nothing else writes to. Of a constant too: the way to make an input of
+  // a captured function from one.
+  Tensor clone() const;
   Tensor to(const std::string& device) const; // a sharded value is gathered there
   // Replaces the contents: this tensor, and every other view of its storage, reads `value` (same shape and
   // dtype) from now on. On a computed tensor it is plain assignment.

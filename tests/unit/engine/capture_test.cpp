@@ -9,6 +9,7 @@
 #include "tolk/base/error.h"
 #include "tolk/engine/capture.h"
 #include "tolk/engine/realize.h"
+#include "tolk/engine/statistics.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
@@ -82,13 +83,13 @@ BOOST_AUTO_TEST_CASE(captured_schedules_have_no_memory_plan_and_do_not_run) {
   UOp t = contiguous(plus(x, 1)), y = reduce_axis(Op::ADD, t, 1), z = alu(Op::MUL, contiguous(plus(t, 1)), t);
   std::vector<UOp> roots{y, z};
   Seen seen;
-  uint64_t before = engine::counters().kernels;
+  int64_t before = engine::GlobalCounters::get().kernel_count;
   {
     engine::CaptureScope scope(seen.capturer());
     std::vector<UOp> results = engine::realize(roots, "INTERP");
     BOOST_TEST((schedule::realized_form(y) == results[0]));
   }
-  BOOST_TEST(engine::counters().kernels == before);
+  BOOST_TEST(engine::GlobalCounters::get().kernel_count == before);
   BOOST_REQUIRE(seen.linears.size() == 1);
   bool temporaries = false;
   for (const UOp& u : toposort(seen.linears[0])) {
@@ -118,10 +119,10 @@ BOOST_AUTO_TEST_CASE(CAPTURING_0_runs_at_once) {
   config.capturing = 0;
   ScopedConfig quiet(config);
   BOOST_TEST(!engine::is_capturing());
-  uint64_t before = engine::counters().kernels;
+  int64_t before = engine::GlobalCounters::get().kernel_count;
   std::vector<UOp> results = engine::realize(std::span(&y, 1), "INTERP");
   BOOST_TEST(seen.linears.empty());
-  BOOST_TEST(engine::counters().kernels == before + 1);
+  BOOST_TEST(engine::GlobalCounters::get().kernel_count == before + 1);
   BOOST_TEST(engine::read_bytes(results[0]).size() == 8u);
 }
 

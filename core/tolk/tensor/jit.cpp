@@ -1,0 +1,209 @@
+#include "tolk/tensor/jit.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <set>
+#include <typeinfo>
+
+#include "tolk/base/error.h"
+#include "tolk/engine/realize.h"
+#include "tolk/engine/storage.h"
+#include "tolk/schedule/realized.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk {
+
+Variable::Variable(std::string name, int64_t min, int64_t max) {
+  if (min < 0 || min > max)
+    throw InvalidArgument("variable " + name + " needs bounds 0 <= min <= max, got " + std::to_string(min) +
+                          " .. " + std::to_string(max));
+  node_ = variable(std::move(name), min, max);
+}
+
+SInt Variable::bind(int64_t value) const { return SInt(tolk::bind(node_, value)); }
+
+Arguments& Arguments::with(const std::string& name, Tensor value) {
+  if (!named_.emplace(name, std::move(value)).second)
+    throw InvalidArgument("argument " + name + " is given twice");
+  return *this;
+}
+
+const Tensor& Arguments::operator[](size_t position) const {
+  if (position >= positional_.size())
+    throw InvalidArgument("argument " + std::to_string(position) + " is asked for, and there are " +
+                          std::to_string(positional_.size()));
+  return positional_[position];
+}
+
+const Tensor& Arguments::operator[](const std::string& name) const {
+  auto it = named_.find(name);
+  if (it == named_.end()) throw InvalidArgument("there is no argument " + name);
+  return it->second;
+}
+
+namespace detail {
+namespace {
+
+UOp storage_node(const Tensor& t) {
+  UOp at = schedule::realized_form(t.node());
+  while (at.nsrc() > 0 && at.is(ops::Movement | OpSet(Op::SLICE, Op::BITCAST, Op::DETACH, Op::MULTI)))
+    at = schedule::realized_form(at.src(0));
+  return at.is(Op::BUFFER) ? at : UOp();
+}
+
+JitError constant_input(size_t i) {
+  return JitError(
+      "input " + std::to_string(i) +
+      " is a constant, which kernels would contain as it is now. JIT inputs must be real buffers; "
+      "use .clone()");
+}
+
+// A value is a constant when no storage is below it.
+bool is_constant(const Tensor& t) { return t.device().empty(); }
+
+// How the input lies in its storage; the values that its variables are bound to go to `values`.
+engine::JitInput described(const Tensor& t, engine::VarVals& values) {
+  engine::JitInput out;
+  out.storage = storage_node(t);
+  UOp value = schedule::realized_form(t.node());
+  UOpMap map;
+  map[out.storage] = param_node(0, out.storage.dtype(), elements_of(out.storage));
+  std::set<std::string> names;
+  if (value.has(kHasVar))
+    for (const UOp& u : toposort(value))
+      if (u.is(Op::BIND)) {
+        const std::string& name = var_name(u.src(0));
+        int64_t bound = u.src(1).const_int();
+        if (auto [it, fresh] = values.emplace(name, bound); !fresh && it->second != bound)
+          throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) +
+                         " and " + std::to_string(bound));
+        names.insert(name);
+        map[u] = UOp(u.src(0));
+      }
+  out.view = substitute(value, map);
+  out.vars.assign(names.begin(), names.end());
+  return out;
+}
+
+} // namespace
+
+void JitCall::tensor(const Tensor& value, int depth) {
+  if (!value.defined()) return;
+  if (depth == 0)
+    positional_.push_back({position_, value});
+  else
+    (depth == 1 ? contained_ : deep_).push_back(value);
+}
+
+void JitCall::arguments(const Arguments& value, int depth) {
+  if (depth > 0) {
+    for (const Tensor& t : value.positional()) tensor(t, depth + 1);
+    for (const auto& [name, t] : value.named()) tensor(t, depth + 1);
+    return;
+  }
+  for (const Tensor& t : value.positional()) tensor(t, 0), ++position_;
+  for (const auto& [name, t] : value.named()) {
+    if (!t.defined()) continue;
+    if (!named_.emplace(name, t).second)
+      throw InvalidArgument("argument " + name + " is given twice in one call");
+  }
+}
+
+void JitCall::size(const SInt& value) { sizes_.push_back(value); }
+
+std::vector<UOp> JitCall::deep() const {
+  std::vector<UOp> out;
+  for (const Tensor& t : deep_) out.push_back(schedule::realized_form(t.node()));
+  return out;
+}
+
+engine::JitInputs JitCall::prepare(const std::vector<UOp>& captured, engine::Phase phase) {
+  engine::JitInputs out;
+  std::vector<Tensor> inputs;
+  for (Positional& p : positional_) out.names.emplace_back(p.position), inputs.push_back(p.value);
+  for (auto& [name, t] : named_) out.names.emplace_back(name), inputs.push_back(t);
+  for (const Tensor& t : contained_)
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.node() == t.node(); }))
+      inputs.push_back(t);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (is_constant(inputs[i])) throw constant_input(i);
+  for (const SInt& size : sizes_) {
+    if (size.is_const() || !size.uop().is(Op::BIND))
+      throw JitError("JIT vars must be bound variables: give Variable::bind(value), not " + to_string(size));
+    UOp bound = size.uop();
+    const std::string& name = var_name(bound.src(0));
+    int64_t value = bound.src(1).const_int();
+    if (auto [it, fresh] = out.var_vals.emplace(name, value); !fresh && it->second != value)
+      throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) + " and " +
+                     std::to_string(value));
+  }
+  if (phase == engine::Phase::Exec && deep() != captured)
+    throw JitError(
+        "a tensor that is nested more than one level deep in an argument is not the one that the "
+        "capture saw, and only tensors in the arguments themselves and one level below are inputs; "
+        "pass it less deep");
+
+  std::vector<Tensor> lazy;
+  for (const Tensor& t : inputs)
+    if (!storage_node(t)) lazy.push_back(t);
+  if (!lazy.empty()) Tensor::realize(lazy);
+  std::set<const UOpNode*> seen;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!storage_node(inputs[i])) throw constant_input(i);
+    out.inputs.push_back(described(inputs[i], out.var_vals));
+    const UOp& storage = out.inputs.back().storage;
+    if (!seen.insert(storage.node()).second)
+      throw JitError("duplicate inputs to JIT: input " + std::to_string(i) +
+                     " shares its storage with an earlier one; pass a clone()");
+    // Storage that nothing was written to yet is real storage too.
+    engine::any_buffer_of(storage);
+  }
+  return out;
+}
+
+void visit_any(std::any& value, const std::function<void(Tensor&)>& visit) {
+  if (!value.has_value()) return;
+  if (auto* tensor = std::any_cast<Tensor>(&value)) return visit(*tensor);
+  if (auto* list = std::any_cast<std::vector<Tensor>>(&value)) {
+    for (Tensor& t : *list) visit(t);
+  } else if (auto* map = std::any_cast<std::map<std::string, Tensor>>(&value)) {
+    for (auto& [key, t] : *map) visit(t);
+  } else if (auto* values = std::any_cast<std::vector<std::any>>(&value)) {
+    for (std::any& v : *values) visit_any(v, visit);
+  } else if (auto* named = std::any_cast<std::map<std::string, std::any>>(&value)) {
+    for (auto& [key, v] : *named) visit_any(v, visit);
+  } else {
+    int status = 0;
+    std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(value.type().name(), nullptr, nullptr, &status), std::free);
+    throw JitError(std::string("JIT return contains non-Tensor value of type ") +
+                   (status == 0 ? text.get() : value.type().name()) +
+                   "; it would be that of the capture for ever");
+  }
+}
+
+void realize_all(const std::vector<Tensor*>& tensors) {
+  std::vector<Tensor> values;
+  std::vector<Tensor*> defined;
+  for (Tensor* t : tensors)
+    if (t->defined()) values.push_back(*t), defined.push_back(t);
+  if (values.empty()) return;
+  Tensor::realize(values);
+  for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
+}
+
+void rebind(Tensor& tensor, const engine::VarVals& values) {
+  if (!tensor.defined() || !tensor.node().has(kHasVar)) return;
+  UOpMap map;
+  for (const UOp& u : toposort(tensor.node(), [](const UOp& n) { return n.has(kHasVar); })) {
+    if (!u.is(Op::BIND)) continue;
+    auto it = values.find(var_name(u.src(0)));
+    if (it != values.end()) map[u] = bind(u.src(0), it->second);
+  }
+  tensor = Tensor(substitute(tensor.node(), map));
+}
+
+} // namespace detail
+} // namespace tolk

@@ -1,0 +1,34 @@
+// A captured function: gradient descent on a line, 1000 steps of which only the first two run the function.
+#include <cstdio>
+#include <vector>
+
+#include "tolk/tensor/gradient.h"
+#include "tolk/tensor/jit.h"
+
+using namespace tolk;
+
+int main() {
+  Tensor slope = Tensor::zeros({1}).clone().realize(), offset = Tensor::zeros({1}).clone().realize();
+  int runs = 0;
+  Jit step([&](Tensor x, Tensor y) {
+    ++runs;
+    Tensor loss = (x * slope + offset - y).square().mean();
+    std::vector<Tensor> g = gradient(loss, std::vector<Tensor>{slope, offset});
+    slope.assign(slope - g[0] * 0.1), offset.assign(offset - g[1] * 0.1);
+    std::vector<Tensor> all{loss, slope, offset};
+    Tensor::realize(all);
+    slope = all[1], offset = all[2];
+    return all[0];
+  });
+  for (int i = 0; i < 1000; ++i) {
+    // Points of y = 3x - 1; other ones at every step.
+    float a = float(i % 7) / 7, b = float(i % 5) / 5 - 1;
+    Tensor x = Tensor::from(std::vector<float>{a, b}, {2}),
+           y = Tensor::from(std::vector<float>{3 * a - 1, 3 * b - 1}, {2});
+    step(x, y);
+  }
+  std::printf("y = %.4f x + %.4f, after %d runs of the function\n", slope.item(), offset.item(), runs);
+  std::printf("a step is %zu kernels in %zu calls\n", step.captured()->num_kernels(),
+              step.captured()->num_calls());
+  return runs == 2 ? 0 : 1;
+}

@@ -1,0 +1,467 @@
+// Captured functions: the phases, what is captured, what replays do.
+#include <any>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "device_runs.h"
+#include "jit_support.h"
+#include "tolk/engine/statistics.h"
+#include "tolk/tensor/jit.h"
+
+using namespace tolk;
+using namespace jit_test;
+
+namespace {
+
+// Calls the function of two 10x10 tensors five times with fresh random values.
+template <class F> void five_sums(F&& call) {
+  for (int i = 0; i < 5; ++i) {
+    Floats a = random_floats(100), b = random_floats(100);
+    BOOST_TEST_INFO("call " << i + 1);
+    BOOST_TEST(near(call(tensor(a, {10, 10}), tensor(b, {10, 10})).template values<float>(), plus(a, b)));
+  }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(J_01_two_calls_run_the_function_and_the_others_replay) {
+  on_each_device([](const std::string&) {
+    int runs = 0;
+    Jit f([&](Tensor x) {
+      ++runs;
+      return x + 1;
+    });
+    std::vector<engine::Phase> phases;
+    for (int i = 1; i <= 6; ++i) {
+      phases.push_back(f.phase());
+      BOOST_TEST((f(tensor({float(i)})).values<float>() == Floats{float(i) + 1}));
+      BOOST_TEST(runs == std::min(i, 2));
+    }
+    using enum engine::Phase;
+    BOOST_TEST((phases == std::vector{Warmup, Capture, Exec, Exec, Exec, Exec}));
+    BOOST_TEST(f.cnt() == 2);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_02_the_first_call_runs_at_once) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor x) { return x * 3; });
+    Tensor y = f(tensor({1, 2, 3}));
+    BOOST_TEST((y.values<float>() == Floats{3, 6, 9}));
+    BOOST_TEST((f.captured() == nullptr));
+    BOOST_TEST(engine::capturing().empty());
+    BOOST_TEST(f.cnt() == 1);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_03_a_capturer_is_installed_while_the_function_runs) {
+  std::vector<size_t> sizes;
+  Jit f([&](Tensor x) {
+    sizes.push_back(engine::capturing().size());
+    return x + 1;
+  });
+  Tensor x = tensor({1});
+  f(x), f(x);
+  BOOST_TEST((sizes == std::vector<size_t>{0, 1}));
+  BOOST_TEST(engine::capturing().empty());
+}
+
+BOOST_AUTO_TEST_CASE(J_26_the_capture_is_there_after_the_second_call_and_gone_after_reset) {
+  Jit f([](Tensor x) { return x + 1; });
+  Tensor x = tensor({1});
+  f(x);
+  BOOST_TEST((f.captured() == nullptr));
+  f(x);
+  BOOST_TEST((f.captured() != nullptr));
+  f(x);
+  f.reset();
+  BOOST_TEST((f.captured() == nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(J_31_reset_captures_anew_also_other_shapes) {
+  on_each_device([](const std::string&) {
+    int runs = 0;
+    Jit f([&](Tensor x) {
+      ++runs;
+      return x + 1;
+    });
+    for (int i = 0; i < 5; ++i) f(tensor({1, 2}));
+    BOOST_TEST(runs == 2);
+    f.reset();
+    for (int i = 0; i < 5; ++i)
+      BOOST_TEST((f(tensor({1, 2, float(i)})).values<float>() == Floats{2, 3, float(i) + 1}));
+    BOOST_TEST(runs == 4);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_17_a_function_that_computes_nothing_is_no_capture) {
+  Jit f([](Tensor) {});
+  Tensor x = tensor({1});
+  f(x);
+  for (int call = 2; call <= 3; ++call) {
+    BOOST_TEST(has(refusal<JitError>([&] { f(x); }), "didn't JIT anything!"));
+    BOOST_TEST(engine::capturing().empty());
+    BOOST_TEST((f.phase() == engine::Phase::Capture));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(J_18_other_inputs_are_refused_and_named) {
+  on_each_device([](const std::string& device) {
+    Jit f([](Tensor a, Tensor b) { return a + b; });
+    auto b = [] { return tensor({1, 2, 3, 4}, {2, 2}); };
+    Tensor a = tensor({1, 2, 3, 4}, {2, 2});
+    f(a, b()), f(a, b());
+    auto refused = [&](const Tensor& other) { return refusal<JitError>([&] { f(a, other); }); };
+    BOOST_TEST(has(refused(tensor({1, 2}, {1, 2})), "input 1 mismatch: expected"));
+    BOOST_TEST(has(refused(tensor({1, 2, 3, 4}, {4, 1})), "input 1 mismatch: expected"));
+    BOOST_TEST(
+        has(refused(Tensor::from(std::vector<int32_t>{1, 2, 3, 4}, {2, 2}).realize()), "the dtype differs"));
+    Tensor elsewhere = Tensor::from(Floats{1, 2, 3, 4}, {2, 2}, device + ":1").realize();
+    BOOST_TEST(has(refused(elsewhere), "the device differs"));
+    BOOST_TEST((f(a, b()).values<float>() == Floats{2, 4, 6, 8}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_11_replays_take_the_inputs_of_their_call) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor x) { return x * 2 + 1; });
+    for (int k = 1; k <= 6; ++k) {
+      Floats v = ramp(5, float(10 * k)), want;
+      for (float e : v) want.push_back(e * 2 + 1);
+      BOOST_TEST((f(tensor(v)).values<float>() == want));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_40_a_cache_is_updated_across_calls) {
+  on_each_device([](const std::string&) {
+    Tensor cache = tensor(Floats(12, 0), {4, 3});
+    Variable pos("pos", 0, 3);
+    Jit f([&](Tensor x, SInt at) {
+      Tensor row = cache.narrow(0, at, 1);
+      row.assign(x.reshape({1, 3})).realize();
+      return cache.sum();
+    });
+    float total = 0;
+    for (int i = 0; i < 4; ++i) {
+      Floats v{float(i + 1), float(i + 2), float(i + 3)};
+      total += v[0] + v[1] + v[2];
+      BOOST_TEST(f(tensor(v), pos.bind(i)).item() == total);
+    }
+    BOOST_TEST((cache.values<float>() == Floats{1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 6}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_41_another_view_of_an_input_is_refused) {
+  on_each_device([](const std::string&) {
+    Tensor base = tensor(ramp(10));
+    Jit f([](Tensor x) { return x + 1; });
+    auto part = [&](int64_t from) { return tensor(ramp(10)).narrow(0, from, 3); };
+    f(part(2)), f(part(2));
+    std::string message = refusal<JitError>([&] { f(part(3)); });
+    BOOST_TEST(has(message, "input 0 mismatch"), message);
+    BOOST_TEST(has(message, "view"), message);
+    BOOST_TEST((f(part(2)).values<float>() == Floats{3, 4, 5}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_42_other_bound_variables_of_an_input_are_refused) {
+  Variable i("i", 1, 8), j("j", 1, 8);
+  Jit f([](Tensor x) { return x + 1; });
+  auto part = [&](const SInt& size) { return tensor(ramp(8)).narrow(0, 0, size); };
+  f(part(i.bind(3))), f(part(i.bind(4)));
+  BOOST_TEST(has(refusal<JitError>([&] { f(part(j.bind(4))); }), "the set of bound variables differs"));
+  BOOST_TEST(has(refusal<JitError>([&] { f(part(4)); }), "the set of bound variables differs"));
+  Tensor y = f(part(i.bind(5)));
+  BOOST_TEST((y.values<float>() == Floats{1, 2, 3, 4, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(JB_01_simple_add) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a, Tensor b) { return (a + b).realize(); });
+    five_sums(f);
+    BOOST_TEST(f.captured()->num_kernels() == 1u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_02_reset_then_another_shape) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a, Tensor b) { return (a + b).realize(); });
+    five_sums(f);
+    f.reset();
+    for (int i = 0; i < 5; ++i) {
+      Floats a = random_floats(400), b = random_floats(400);
+      BOOST_TEST(near(f(tensor(a, {20, 20}), tensor(b, {20, 20})).values<float>(), plus(a, b)));
+    }
+    BOOST_TEST(f.captured()->num_kernels() == 1u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_03_results_that_are_not_realized_are) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a, Tensor b) { return a + b; });
+    five_sums(f);
+    BOOST_TEST(f.captured()->num_kernels() == 1u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_04_lists_and_maps_are_results) {
+  Jit list([](Tensor a, Tensor b) { return std::vector<Tensor>{a + b}; });
+  five_sums([&](Tensor a, Tensor b) { return list(a, b)[0]; });
+  BOOST_TEST(list.captured()->num_kernels() == 1u);
+  Jit map([](Tensor a, Tensor b) { return std::map<std::string, Tensor>{{"k", a + b}}; });
+  five_sums([&](Tensor a, Tensor b) { return map(a, b).at("k"); });
+  BOOST_TEST(map.captured()->num_kernels() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(JB_05_several_outputs) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a, Tensor b) { return std::tuple<Tensor, Tensor, Tensor>{a + b, a - b, a * b}; });
+    for (int i = 0; i < 5; ++i) {
+      Floats a = random_floats(100), b = random_floats(100);
+      auto [sum, difference, product] = f(tensor(a, {10, 10}), tensor(b, {10, 10}));
+      BOOST_TEST(near(sum.values<float>(), plus(a, b)));
+      BOOST_TEST(near(difference.values<float>(), mapped(a, b, [](float x, float y) { return x - y; })));
+      BOOST_TEST(near(product.values<float>(), mapped(a, b, [](float x, float y) { return x * y; })));
+    }
+    BOOST_TEST(f.captured()->num_kernels() == 3u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_06_nothing_jitted) {
+  Jit f([](Tensor a, Tensor b) { Tensor unused = a + b; });
+  int refused = 0;
+  for (int i = 0; i < 5; ++i) refused += !refusal<JitError>([&] { f(tensor({1}), tensor({2})); }).empty();
+  BOOST_TEST(refused == 4);
+}
+
+BOOST_AUTO_TEST_CASE(JB_07_JIT_0_captures_nothing) {
+  Settings off([](Config& c) { c.jit = 0; });
+  Jit f([](Tensor a, Tensor b) { return a + b; });
+  five_sums(f);
+  BOOST_TEST((f.captured() == nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(P_30_JIT_0_calls_leave_the_phase_alone) {
+  int runs = 0;
+  Jit f([&](Tensor x) {
+    ++runs;
+    return x + 1;
+  });
+  Tensor x = tensor({1});
+  {
+    Settings off([](Config& c) { c.jit = 0; });
+    for (int i = 0; i < 5; ++i) BOOST_TEST(f(x).item() == 2);
+    BOOST_TEST((f.captured() == nullptr));
+    BOOST_TEST((f.phase() == engine::Phase::Warmup));
+  }
+  f(x), f(x);
+  BOOST_TEST((f.captured() != nullptr));
+  BOOST_TEST(runs == 7);
+  f(x);
+  BOOST_TEST(runs == 7);
+  // Also in Exec: the function runs, the capture is kept for later.
+  Settings off([](Config& c) { c.jit = 0; });
+  f(x);
+  BOOST_TEST(runs == 8);
+  BOOST_TEST((f.captured() != nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(JB_08_a_constant_kernel_is_captured_too) {
+  Jit f([](Tensor a, Tensor b) {
+    Tensor zeros = Tensor::zeros({4, 4}).clone().realize();
+    return a + b;
+  });
+  five_sums(f);
+  BOOST_TEST(f.captured()->num_kernels() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(JB_09_a_CAPTURING_0_region_is_no_part_of_the_capture) {
+  Jit f([](Tensor a, Tensor b) {
+    {
+      Settings quiet([](Config& c) { c.capturing = 0; });
+      Tensor zeros = Tensor::zeros({4, 4}).clone().realize();
+    }
+    return a + b;
+  });
+  five_sums(f);
+  BOOST_TEST(f.captured()->num_kernels() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(JB_10_another_shape_after_the_capture) {
+  Jit f([](Tensor a, Tensor b) { return a + b; });
+  five_sums(f);
+  Tensor a = tensor(random_floats(100), {10, 10}), b = tensor(random_floats(400), {20, 20});
+  BOOST_TEST(has(refusal<JitError>([&] { f(a, b); }), "input 1 mismatch"));
+}
+
+BOOST_AUTO_TEST_CASE(JB_11_another_view_offset) {
+  Jit f([](Tensor x) { return x + 1; });
+  int refused_at = 0;
+  for (int i = 1; i <= 4 && refused_at == 0; ++i) {
+    Tensor view = tensor(random_floats(100), {10, 10}).narrow(1, i, 2);
+    if (!refusal<JitError>([&] { f(view); }).empty()) refused_at = i;
+  }
+  BOOST_TEST(refused_at == 3);
+}
+
+BOOST_AUTO_TEST_CASE(JB_12_and_P_28_duplicate_inputs_are_refused_at_once) {
+  Jit f([](Tensor a, Tensor b) { return a + b; });
+  Tensor x = tensor({1, 2});
+  BOOST_TEST(has(refusal<JitError>([&] { f(x, x); }), "duplicate inputs to JIT"));
+  // Two views of one buffer are duplicates as well.
+  BOOST_TEST(
+      has(refusal<JitError>([&] { f(x.narrow(0, 0, 1), x.narrow(0, 1, 1)); }), "duplicate inputs to JIT"));
+  BOOST_TEST(f.cnt() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(P_28_duplicate_inputs) {
+  Jit f([](std::vector<Tensor> all) { return all[0] + all[1]; });
+  Tensor x = tensor({1, 2});
+  Tensor again = x.reshape({2, 1});
+  BOOST_TEST(has(refusal<JitError>([&] { f({x.reshape({1, 2}), again}); }), "duplicate inputs to JIT"));
+}
+
+BOOST_AUTO_TEST_CASE(JB_13_keyword_inputs_in_any_order) {
+  Jit f([](const Arguments& in) { return in["first"] * 2 + in["second"]; });
+  for (int i = 0; i < 5; ++i) {
+    Floats a = random_floats(100), b = random_floats(100);
+    Tensor x = tensor(a, {10, 10}), y = tensor(b, {10, 10});
+    Arguments in;
+    if (i % 2)
+      in.with("second", y).with("first", x);
+    else
+      in.with("first", x).with("second", y);
+    BOOST_TEST(near(f(in).values<float>(), mapped(a, b, [](float p, float q) { return p * 2 + q; })));
+  }
+  BOOST_TEST(f.captured()->num_kernels() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(JB_15_a_tensor_in_a_list) {
+  Jit f([](Tensor a, std::vector<Tensor> list) { return a + list[0]; });
+  five_sums([&](Tensor a, Tensor b) { return f(a, {b}); });
+  BOOST_TEST(f.captured()->num_kernels() == 1u);
+}
+
+namespace {
+struct Model {
+  Tensor a;
+  int runs = 0;
+  Tensor add(Tensor b) {
+    ++runs;
+    return a + b;
+  }
+};
+} // namespace
+
+BOOST_AUTO_TEST_CASE(JB_16_a_method_with_a_member_tensor) {
+  Floats a = random_floats(100);
+  Model model{tensor(a, {10, 10})};
+  Jit f(&Model::add);
+  for (int i = 0; i < 5; ++i) {
+    Floats b = random_floats(100);
+    BOOST_TEST(near(f(model, tensor(b, {10, 10})).values<float>(), plus(a, b)));
+  }
+  BOOST_TEST(f.captured()->num_kernels() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(P_38_and_JB_39_one_Jit_for_two_instances_replays_the_first) {
+  Model one{tensor({1})}, two{tensor({2})};
+  Jit f(&Model::add);
+  for (int i = 0; i < 3; ++i) BOOST_TEST(f(one, tensor({float(i)})).item() == 1 + i);
+  BOOST_TEST(one.runs == 2);
+  // As documented: the second instance's tensors were never captured.
+  BOOST_TEST(f(two, tensor({10})).item() == 11);
+  Jit own(&Model::add);
+  for (int i = 0; i < 3; ++i) BOOST_TEST(own(two, tensor({float(i)})).item() == 2 + i);
+}
+
+BOOST_AUTO_TEST_CASE(JB_39_a_shared_jit_answers_with_the_scale_of_the_first_instance) {
+  struct Scaled {
+    float scale;
+  };
+  Scaled first{2}, second{3};
+  Jit f([](Scaled* self, Tensor x) { return x * self->scale; });
+  for (int i = 0; i < 3; ++i) BOOST_TEST(f(&first, tensor({1})).item() == 2);
+  BOOST_TEST(f(&second, tensor({1})).item() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(JB_17_an_input_of_one_element) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a, Tensor b) { return a + b; });
+    for (int i = 0; i < 5; ++i)
+      BOOST_TEST((f(tensor({1, 2, 3}), tensor({float(i)})).values<float>() ==
+                  Floats{1 + float(i), 2 + float(i), 3 + float(i)}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_18_a_result_that_is_no_tensor) {
+  Jit f([](Tensor a, Tensor b) -> std::any { return std::vector<std::any>{std::any(a + b), std::any(1)}; });
+  Tensor a = tensor({1}), b = tensor({2});
+  BOOST_TEST(has(refusal<JitError>([&] { f(a, b); }), "JIT return contains non-Tensor value of type int"));
+  BOOST_TEST(engine::capturing().empty());
+}
+
+BOOST_AUTO_TEST_CASE(P_12_results_are_tensors_and_containers_of_them) {
+  Tensor x = tensor({1, 2});
+  auto returns = [&](const std::function<std::any(const Tensor&)>& value) {
+    return refusal<JitError>([&] {
+      Jit f([&](Tensor in) -> std::any { return value(in + 1); });
+      for (int i = 0; i < 3; ++i) f(x);
+    });
+  };
+  BOOST_TEST(returns([](const Tensor& t) { return std::any(t); }).empty());
+  BOOST_TEST(returns([](const Tensor& t) { return std::any(std::vector<Tensor>{t}); }).empty());
+  BOOST_TEST(
+      returns([](const Tensor& t) { return std::any(std::map<std::string, Tensor>{{"k", t}}); }).empty());
+  BOOST_TEST(returns([](const Tensor& t) { return std::any(std::vector<std::any>{t, {}}); }).empty());
+  std::string message = returns([](const Tensor& t) { return std::any(std::vector<std::any>{t, 5}); });
+  BOOST_TEST(has(message, "non-Tensor value of type int"), message);
+  message = returns([](const Tensor&) { return std::any(std::string("done")); });
+  BOOST_TEST(has(message, "non-Tensor value of type std::"), message);
+  // Nothing at all is fine when the function did something.
+  Jit nothing([&](Tensor in) -> std::any {
+    in.assign(in + 1).realize();
+    return {};
+  });
+  for (int i = 0; i < 3; ++i) nothing(x);
+  BOOST_TEST((x.values<float>() == Floats{4, 5}));
+  // Types that cannot hold anything else are told by the compiler.
+  static_assert(tolk::detail::is_jit_result<std::pair<Tensor, std::vector<Tensor>>>);
+  static_assert(tolk::detail::is_jit_result<std::optional<Tensor>>);
+  static_assert(!tolk::detail::is_jit_result<std::pair<Tensor, int>>);
+  static_assert(!tolk::detail::is_jit_result<std::string>);
+  static_assert(!tolk::detail::is_jit_argument<Model>);
+}
+
+BOOST_AUTO_TEST_CASE(JB_24_outputs_share_storage_after_the_capture) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor x) { return x.sum(); });
+    Tensor r1 = f(tensor({1, 1})), r2 = f(tensor({2, 2})), r3 = f(tensor({3, 3}));
+    BOOST_TEST(r1.item() == 2);
+    BOOST_TEST(r2.item() == 6);
+    BOOST_TEST(r3.item() == 6);
+    BOOST_TEST((r2.node() == r3.node()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_25_clones_are_independent) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor x) { return x.sum(); });
+    std::vector<Tensor> kept;
+    for (int i = 1; i <= 3; ++i) kept.push_back(f(tensor({float(i), float(i)})).clone().realize());
+    for (int i = 1; i <= 3; ++i) BOOST_TEST(kept[size_t(i - 1)].item() == 2 * i);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(P_40_the_captured_result_is_the_same_from_the_second_call_on) {
+  Jit f([](Tensor x) { return std::vector<Tensor>{x + 1, x * 2}; });
+  std::vector<std::vector<Tensor>> results;
+  for (int i = 0; i < 5; ++i) results.push_back(f(tensor({float(i)})));
+  BOOST_TEST((results[0][0].node() != results[1][0].node()));
+  for (size_t i = 2; i < 5; ++i)
+    for (size_t k = 0; k < 2; ++k) BOOST_TEST((results[i][k].node() == results[1][k].node()));
+}

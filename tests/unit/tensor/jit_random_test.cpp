@@ -1,0 +1,133 @@
+// Captured functions that draw random numbers or leave gradients behind.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "device_runs.h"
+#include "jit_support.h"
+#include "tolk/tensor/gradient.h"
+#include "tolk/tensor/jit.h"
+#include "tolk/tensor/random.h"
+
+using namespace tolk;
+using namespace jit_test;
+
+BOOST_AUTO_TEST_CASE(JB_14_a_lazy_gradient_made_in_the_capture_is_read_later) {
+  on_each_device([](const std::string&) {
+    Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3}),
+           x = tensor(random_floats(36), {1, 1, 6, 6});
+    Tensor grad;
+    auto body = [&](Tensor in) {
+      grad = {}; // of the call before
+      Tensor loss = in.conv(w, {}, {}).square().sum();
+      Tensor first = gradient(loss, std::vector<Tensor>{w})[0];
+      Tensor hidden = in.conv(w, {}, {}) * 2, again = hidden.relu().sum();
+      Tensor second = gradient(again, std::vector<Tensor>{w})[0];
+      hidden.realize(); // `second` reads it
+      grad = first + second;
+      return loss.realize();
+    };
+    body(x);
+    Floats want = grad.values<float>();
+    Jit f(body);
+    for (int i = 0; i < 4; ++i) {
+      f(x);
+      BOOST_TEST(near(grad.values<float>(), want));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(P_39_what_the_function_leaves_behind_is_held) {
+  on_each_device([](const std::string&) {
+    Tensor w = tensor({1, 2, 3});
+    Tensor hidden, lazy;
+    Jit f([&](Tensor x) {
+      hidden = (x * w).realize();
+      lazy = hidden + 1;
+      Tensor dropped = (hidden * 3).contiguous().realize();
+      return dropped.sum();
+    });
+    for (int i = 1; i <= 4; ++i) {
+      BOOST_TEST(f(tensor({float(i), 1, 2})).item() == 3 * (i + 2 + 6));
+      BOOST_TEST(near(hidden.values<float>(), {float(i), 2, 6}));
+      BOOST_TEST(near(lazy.values<float>(), {float(i) + 1, 3, 7}));
+    }
+    // The one that nothing refers to any more is a temporary of the capture.
+    size_t outside = 0;
+    for (const engine::JitStorage& s : f.captured()->storage())
+      outside += s.role == engine::StorageRole::Written;
+    BOOST_TEST(outside == 2u); // hidden and the result
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_19_random_numbers_are_drawn_at_every_call) {
+  on_each_device([](const std::string&) {
+    Tensor a = tensor(Floats(8, 1)), b = tensor(Floats(8, 2));
+    auto sequence = [&](uint64_t seed) {
+      manual_seed(seed);
+      Jit f([](Tensor x, Tensor y) { return (x + y) * randn({8}); });
+      std::vector<Floats> out;
+      for (int i = 0; i < 5; ++i) out.push_back(f(a, b).values<float>());
+      return out;
+    };
+    std::vector<Floats> first = sequence(1), again = sequence(1), other = sequence(2);
+    BOOST_TEST(std::set<Floats>(first.begin(), first.end()).size() == 5u);
+    BOOST_TEST((first == again));
+    BOOST_TEST((first != other));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_20_captured_and_plain_functions_draw_the_same) {
+  on_each_device([](const std::string&) {
+    auto body = [](Tensor x) {
+      Tensor first = x + rand({4}), second = x * randn({4}) + rand({4});
+      return std::pair{first, second};
+    };
+    Tensor x = tensor({1, 2, 3, 4});
+    auto drawn = [&](auto&& call) {
+      manual_seed(1337);
+      std::vector<Floats> out;
+      for (int i = 0; i < 5; ++i) {
+        auto [first, second] = call(x);
+        out.push_back(first.template values<float>()), out.push_back(second.template values<float>());
+      }
+      return out;
+    };
+    Jit f(body);
+    std::vector<Floats> plain = drawn(body), captured = drawn(f);
+    BOOST_TEST((plain == captured));
+    BOOST_TEST(std::set<Floats>(plain.begin(), plain.end()).size() == 10u);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_21_random_after_a_draw_that_nobody_reads) {
+  on_each_device([](const std::string&) {
+    manual_seed(0);
+    Tensor discarded = rand({4});
+    Jit f([] { return rand({4}).realize(); });
+    std::vector<Floats> out;
+    for (int i = 0; i < 3; ++i) out.push_back(f().values<float>());
+    BOOST_TEST((out[1] != out[2]));
+    BOOST_TEST((out[0] != out[1]));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(JB_22_random_integers_with_and_without_capture) {
+  on_each_device([](const std::string&) {
+    auto drawn = [](int64_t jit) {
+      Settings settings([&](Config& c) { c.jit = jit; });
+      manual_seed(0);
+      Tensor a = randint({20}, 0, 5), b = randint({20}, 0, 5); // discarded
+      Jit f([] { return randint({20}, 0, 5); });
+      std::vector<std::vector<int32_t>> out;
+      for (int i = 0; i < 5; ++i) out.push_back(f().values<int32_t>());
+      return out;
+    };
+    auto plain = drawn(0), captured = drawn(1);
+    BOOST_TEST((plain == captured));
+    for (const auto& list : plain)
+      for (int32_t v : list) BOOST_TEST((v >= 0 && v < 5));
+  });
+}
