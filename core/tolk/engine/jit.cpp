@@ -12,6 +12,7 @@
 #include "tolk/engine/jit_internal.h"
 #include "tolk/engine/prune.h"
 #include "tolk/engine/storage.h"
+#include "tolk/engine/view_limits.h"
 #include "tolk/schedule/memory_plan.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
@@ -357,8 +358,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
   }
   parts.names = inputs.names;
   UOp lowered = linear(with_storage(calls_of(compiled), params));
-  parts.planned = lowered;
-  if (Config::current().no_memory_planner == 0) parts.planned = schedule::plan_memory(lowered, held_nodes);
+  parts.planned = schedule::plan_memory(lowered, held_nodes, nullptr, view_limits);
   return parts;
 }
 

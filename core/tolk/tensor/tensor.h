@@ -84,8 +84,8 @@ public:
   template <typename T> std::vector<T> values() const;
   double item() const; // the one element, as double
   Tensor contiguous() const;
-  Tensor detach() const;                      // the value; no gradient passes (tolk/tensor/gradient.h)
-  Tensor contiguous_backward() const;         // the value; its gradient is stored before it is used
+  Tensor detach() const;              // the value; no gradient passes (tolk/tensor/gradient.h)
+  Tensor contiguous_backward() const; // the value; its gradient is stored before it is used
   // A copy in storage of its own, that nothing else writes to. Of a constant too: the way to make an input of
   // a captured function from one.
   Tensor clone() const;
