@@ -251,7 +251,8 @@ private:
     const UOp* at = &u;
     while (!at->is(kStates | kSeveral | kVariables | OpSet(Op::SLICE))) at = &at->src(0);
     if (at->is(Op::AFTER)) return this->at(*at).storage;
-    if (!at->is(OpSet(Op::SLICE) | kSeveral)) return *at;
+    if (at->is(Op::SLICE)) return slice_over(*at, storage_of(at->src(0)));
+    if (!at->is(kSeveral)) return *at;
     std::vector<UOp> src;
     for (const UOp& s : at->src()) src.push_back(storage_of(s));
     return with_sources(*at, src);

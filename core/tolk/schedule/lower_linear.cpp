@@ -185,8 +185,7 @@ private:
     if (u.is(OpSet(Op::BIND, Op::CONST)) || u.nsrc() == 0) return u;
     std::vector<UOp> src;
     for (const UOp& s : u.src()) src.push_back(argument(s, scope));
-    if (u.is(Op::SLICE) && src[0].is(Op::SLICE)) // of a part of storage: one part of the whole
-      return slice_node(src[0].src(0), u.dtype(), src[0].arg().i(0) + u.arg().i(0), elements_of(u));
+    if (u.is(Op::SLICE)) return slice_over(with_sources(u, src), src[0]);
     return with_sources(u, src);
   }
 

@@ -22,12 +22,6 @@ bool on_host(const UOp& argument) {
   return std::ranges::count(split_devices(device_of(argument)), kHost) > 0;
 }
 
-// A SLICE of a SLICE is one SLICE of what is below.
-UOp slice_of(const UOp& source, DType dtype, int64_t offset, int64_t elements) {
-  if (source.is(Op::SLICE)) return slice_node(source.src(0), dtype, source.arg().i(0) + offset, elements);
-  return slice_node(source, dtype, offset, elements);
-}
-
 // An argument with the BUFFERs in it replaced: `place(buffer)` gives the new storage, or null.
 class Replacer {
 public:
@@ -39,7 +33,7 @@ public:
     if (u.nsrc() == 0) return u;
     if (u.is(Op::SLICE)) {
       UOp source = run(u.src(0), place);
-      return source == u.src(0) ? u : slice_of(source, u.dtype(), u.arg().i(0), elements_of(u));
+      return source == u.src(0) ? u : slice_over(u, source);
     }
     // Rare: values on several devices.
     std::vector<UOp> src;
@@ -67,19 +61,27 @@ struct Part {
   UOp buffer;
   int64_t begin, end;
   int64_t position; // of a device tuple; -1: all
+  bool certain;     // or else somewhere in these bytes
 };
 constexpr int64_t kWhole = -1; // bytes: as many as there are
-void parts_of(const UOp& u, int64_t begin, int64_t bytes, int64_t position, std::vector<Part>& out) {
+void parts_of(const UOp& u, Part part, std::vector<Part>& out) {
   if (u.is(Op::BUFFER)) {
-    out.push_back({u, begin, bytes == kWhole ? kWhole : begin + bytes, position});
+    part.buffer = u;
+    out.push_back(part);
   } else if (u.is(Op::SLICE)) {
-    parts_of(u.src(0), begin + u.arg().i(0), bytes == kWhole ? bytes_of(u) : bytes, position, out);
-  } else if (u.is(Op::MSELECT)) {
-    parts_of(u.src(0), begin, bytes, position_of(u), out);
+    if (u.nsrc() > 1 || !part.certain) {
+      part.begin = 0, part.end = kWhole, part.certain = false;
+    } else {
+      int64_t bytes = part.end == kWhole ? bytes_of(u) : part.end - part.begin;
+      part.begin += u.arg().i(0), part.end = part.begin + bytes;
+    }
+    parts_of(u.src(0), part, out);
   } else if (u.is(Op::MSTACK)) {
-    for (const UOp& s : u.src()) parts_of(s, begin, bytes, -1, out);
+    part.position = -1;
+    for (const UOp& s : u.src()) parts_of(s, part, out);
   } else if (u.nsrc() > 0) {
-    parts_of(u.src(0), begin, bytes, position, out);
+    if (u.is(Op::MSELECT)) part.position = position_of(u);
+    parts_of(u.src(0), part, out);
   }
 }
 
@@ -186,7 +188,7 @@ private:
       if (!is_storage_argument(argument)) continue;
       size_t before = touched_.size();
       parts_.clear();
-      parts_of(argument, 0, kWhole, -1, parts_);
+      parts_of(argument, {{}, 0, kWhole, -1, true}, parts_);
       for (const Part& p : parts_) touch(p, time, facts.of(k));
       // The call that names a held view of a temporary makes it as long-lived as the view.
       for (size_t n = before; view && n < touched_.size(); ++n) temporary(touched_[n].number).planned = false;
@@ -207,12 +209,13 @@ private:
       }
     }
     for (const Touch& touch : touched_)
-      if (touch.access.writes) covered(temporary(touch.number), touch, false);
+      if (touch.access.writes && touch.certain) covered(temporary(touch.number), touch, false);
   }
 
   struct Touch {
     size_t number;
     int64_t begin, end, position;
+    bool certain;
     Access access;
   };
   Temporary& temporary(size_t number) { return temporaries_[number]; }
@@ -231,8 +234,8 @@ private:
     }
     Temporary& t = temporaries_[number - 1];
     t.block.last = time;
-    touched_.push_back(
-        {number - 1, part.begin, part.end == kWhole ? t.block.bytes : part.end, part.position, access});
+    touched_.push_back({number - 1, part.begin, part.end == kWhole ? t.block.bytes : part.end, part.position,
+                        part.certain, access});
   }
 
   // Whether the bytes were written, or notes that they are now.
@@ -351,8 +354,7 @@ UOp inline_slice_calls(const UOp& linear, std::span<const UOp> held) {
     for (size_t i = view ? 2 : 1; i < src.size(); ++i) src[i] = inlined(src[i]);
     if (view && src[1].is(Op::BUFFER)) {
       if (!kept.contains(src[1])) {
-        const UOp& body = src[0];
-        views[src[1]] = slice_of(src[2], body.dtype(), body.arg().i(0), elements_of(body));
+        views[src[1]] = slice_over(src[0], src[2]);
         continue;
       }
       views.erase(src[1]);

@@ -174,7 +174,8 @@ const std::vector<Rule>& tensor_rules() {
       {"allreduce_op", Op::ALLREDUCE,
        [](const UOp& u) { return OpSet(Op::ADD, Op::MUL, Op::MAX).has(allreduce_op(u)); },
        "an all-reduce adds, multiplies or takes the largest"},
-      {"after_form", Op::AFTER, after_form, "AFTER is a value of its source's dtype, and effects or other AFTERs"},
+      {"after_form", Op::AFTER, after_form,
+       "AFTER is a value of its source's dtype, and effects or other AFTERs"},
   };
   return rules;
 }

@@ -162,6 +162,23 @@ BOOST_AUTO_TEST_CASE(MP_03_views_of_one_buffer_live_and_move_together) {
   }
 }
 
+// An offset that is known only when it runs may be anywhere in the buffer.
+BOOST_AUTO_TEST_CASE(parts_at_open_offsets_move_with_the_whole) {
+  UOp x = user(64), a = internal(64), b = internal(64), n = tolk::variable("n", 0, 12);
+  UOp open = tolk::make(Op::SLICE, DType::F32, {a, n * 4}, tolk::Arg({8, 16}, {}));
+  UOp plain = tolk::linear(std::vector<UOp>{add_kernel({b, x}), add_kernel({a, b}), add_kernel({x, open})});
+  UOp planned = plan_memory(plain);
+  UOp whole = planned.src(1).src(1), moved = planned.src(2).src(2);
+  BOOST_REQUIRE(whole.is(Op::SLICE));
+  BOOST_TEST((moved.src(0) == whole.src(0)));
+  BOOST_TEST((moved.src(1) == open.src(1)));
+  BOOST_TEST(moved.arg().i(0) == whole.arg().i(0) + 8);
+  BOOST_TEST(tolk::elements_of(moved) == 16);
+  // Written there alone, the rest is from elsewhere.
+  plain = tolk::linear(std::vector<UOp>{add_kernel({open, x}), add_kernel({x, a})});
+  BOOST_TEST((plan_memory(plain) == plain));
+}
+
 BOOST_AUTO_TEST_CASE(MP_04_small_and_different_sizes) {
   Planned p = plan({{0}, {1, 0}, {2, 1, 0}, {3, 2}}, {}, {{0, 8}, {1, 1}, {2, 3}, {3, 700}});
   BOOST_TEST(p.places.size() == 4u);
