@@ -182,14 +182,14 @@ T attention(const T& q, const T& k, const T& v) {
 
 T concat(const std::vector<T>& parts, int axis) {
   axis = normal(axis, parts[0].rank());
-  SInt total = 0;
-  for (const T& p : parts) total = total + p.size(axis);
   T out;
   SInt at = 0;
-  for (const T& p : parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const T& p = parts[i];
+    SInt behind = 0; // added up, not subtracted: symbolic sizes stay provably positive
+    for (size_t k = i + 1; k < parts.size(); ++k) behind = behind + parts[k].size(axis);
     Shape before(size_t(p.rank()), SInt(0)), after = before;
-    before[size_t(axis)] = at;
-    after[size_t(axis)] = total - at - p.size(axis);
+    before[size_t(axis)] = at, after[size_t(axis)] = behind;
     T placed = pad(p, before, after);
     out = out.u ? out + placed : placed;
     at = at + p.size(axis);

@@ -2,6 +2,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/codegen/decompose/decompose.h"
+#include "tolk/codegen/gates.h"
 #include "tolk/codegen/loops.h"
 #include "tolk/codegen/lower/expand.h"
 #include "tolk/codegen/lower/linearize.h"
@@ -19,7 +20,7 @@ int independent_chains(const Target& target, const Options& options) {
   return options.no_opt ? 1 : std::max<int>(1, 4 * int(target.fma_ports));
 }
 
-UOp tidied(const UOp& ast) { return merge_loops(drop_unused_loops(ast)); }
+UOp tidied(const UOp& ast) { return merge_loops(drop_unused_loops(drop_implied_gates(ast))); }
 
 // The opts that were applied; each that is not null must fit.
 UOp optimised(const UOp& ast, const std::vector<Opt>& opts, std::vector<std::string>& applied) {

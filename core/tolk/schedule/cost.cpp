@@ -16,6 +16,8 @@ constexpr double kLeastReuse = 8;
 // Loops around a value inside one kernel reuse it through registers and tiles to about this extent.
 constexpr double kReuseInKernel = 4;
 
+constexpr double kLargeContraction = 1 << 16; // products
+
 double op_cost(const UOp& u) {
   switch (u.op()) {
   case Op::CAST:
@@ -45,6 +47,18 @@ double op_cost(const UOp& u) {
 }
 
 } // namespace
+
+bool is_contraction(const UOp& reduce) {
+  const UOp* at = &reduce.src(0);
+  while (at->is(Op::CAST)) at = &at->src(0);
+  double terms = double(max_numel(shape_of(*at)));
+  if (reduce_op(reduce) != Op::ADD || !at->is(Op::MUL) || terms < kLargeContraction) return false;
+  for (UOp factor : at->src()) {
+    while (factor.is(ops::Movement | OpSet(Op::CAST))) factor = factor.src(0);
+    if (double(max_numel(shape_of(factor))) * 2 > terms) return false;
+  }
+  return true;
+}
 
 double element_cost(const Node& node, std::span<const int> sources, const std::vector<Node>& nodes) {
   double below = 0;

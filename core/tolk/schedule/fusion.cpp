@@ -58,7 +58,7 @@ private:
       if (is_alias(at.kind)) return;
       if (at.kind == Kind::Copy) {
         fused.kernel = int(out_.kernels.size());
-        out_.kernels.push_back({n, {}, 0, 0});
+        out_.kernels.push_back({n, {}, 0, 0, false});
         return;
       }
       Use own = open_kernel(n, shape_of(at.u));
@@ -73,7 +73,7 @@ private:
   Use open_kernel(int n, const Shape& shape) {
     Use own;
     own.kernel = int(out_.kernels.size());
-    out_.kernels.push_back({n, {}, 0, 0});
+    out_.kernels.push_back({n, {}, 0, 0, false});
     std::vector<UOp> at;
     for (const SInt& size : shape)
       at.push_back(size == 1 ? index_const(0) : open_loop(own, size.uop(), AxisType::Loop));
@@ -132,7 +132,7 @@ private:
       return false;
     }
     if (at.kind == Kind::Reduce && at.reads) {
-      if (!computed_once(n)) {
+      if (!computed_once(n) || (at.contraction && !has_own_kernel(n))) {
         cut_reductions_.push_back(n);
         return true;
       }
@@ -160,6 +160,17 @@ private:
     if (int(kernel.loops.size()) > kManyLoops || kernel.size > kMostKernelSize) return false;
     double most = double(node(n).numel) * (use.gate ? kPadTolerance : 1);
     return iterations(use, false) <= most;
+  }
+
+  // Whether the one use of a contraction is outside every other reduction, in a kernel without another
+  // contraction.
+  bool has_own_kernel(int n) {
+    const Use& use = out_.nodes[size_t(n)].uses[0];
+    FusedKernel& kernel = out_.kernels[size_t(use.kernel)];
+    bool nested = use.loops >> kernel.result_loops != 0;
+    if (nested || kernel.contracts) return false;
+    kernel.contracts = true;
+    return true;
   }
 
   // The tuple at which source `i` of an elementwise op or a STORE is read: scalars meet every shape.
@@ -285,7 +296,7 @@ private:
 // reduction itself when there is none.
 int epilogue_of(const Graph& graph, const std::vector<bool>& stored, int reduction) {
   constexpr int kFar = 64;
-  int best = reduction;
+  int best = reduction, most_contractions = std::max(graph.nodes[size_t(reduction)].contractions, 1);
   std::set<int> frontier{reduction};
   for (int steps = 0; steps < kFar && !frontier.empty(); ++steps) {
     int n = *frontier.begin();
@@ -297,7 +308,8 @@ int epilogue_of(const Graph& graph, const std::vector<bool>& stored, int reducti
     if (users.empty()) break;
     for (int u : users) {
       const Node& user = graph.nodes[size_t(u)];
-      bool follows = user.kind == Kind::Elementwise && user.numel == at.numel;
+      bool follows =
+          user.kind == Kind::Elementwise && user.numel == at.numel && user.contractions <= most_contractions;
       // A shuffle must be the only way on: two ways could meet at different elements.
       if (user.u.is(OpSet(Op::RESHAPE, Op::PERMUTE, Op::FLIP)))
         follows = users.size() == 1 && frontier.empty();

@@ -43,7 +43,8 @@ struct FusedKernel {
   int node = 0;           // stored value, Store or Copy
   std::vector<UOp> loops; // RANGEs by axis number: those of the result first, then reductions'
   int result_loops = 0;
-  int size = 0; // uses evaluated in it
+  int size = 0;           // uses evaluated in it
+  bool contracts = false; // a contraction is among them
 };
 
 // A data-dependent index: stand-ins in tuples and gates until the indices' expression is known.

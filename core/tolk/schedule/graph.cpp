@@ -120,6 +120,11 @@ private:
     node.reads = node.kind == Kind::Storage;
     for (int s : sources) node.reads |= graph_.nodes[size_t(s)].reads;
     node.cost = element_cost(node, sources, graph_.nodes);
+    node.contraction = node.kind == Kind::Reduce && is_contraction(u);
+    node.contractions = node.contraction;
+    for (int s : sources)
+      if (const Node& source = graph_.nodes[size_t(s)]; !source.stored)
+        node.contractions = std::min(node.contractions + source.contractions, 1000);
     graph_.nodes.push_back(std::move(node));
     number_.set(u, int(graph_.nodes.size()));
   }

@@ -39,6 +39,8 @@ struct Node {
   int output = -1;               // number of the output buffer that holds it
   int64_t numel = 1;             // symbolic sizes at their largest
   double cost = 0;               // of computing one element from storage; see cost.h
+  bool contraction = false;      // a large product summed: worth a kernel of its own
+  int contractions = 0;          // such below, itself included, up to stored values
   uint32_t first = 0, count = 0; // sources that are data, in Graph::sources
 };
 

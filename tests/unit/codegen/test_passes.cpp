@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "samples.h"
 #include "tolk/base/error.h"
+#include "tolk/codegen/gates.h"
 #include "tolk/codegen/linear.h"
 #include "tolk/codegen/loops.h"
 #include "tolk/uop/arena.h"
@@ -200,6 +201,28 @@ BOOST_AUTO_TEST_CASE(deep_expressions_compile) {
   for (int k = 0; k < 20000; ++k) v = alu(k % 2 ? Op::ADD : Op::MAX, v, constant(DType::F32, double(k % 7)));
   Kernel k = compile(kernel(store(param_node(0, DType::F32, 16), i, v), {i}), avx2_target());
   BOOST_TEST(k.ir.ops.size() > 20000u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_load_loses_the_gate_that_its_use_implies, Fixture) {
+  UOp i = range_node(8, 0, AxisType::Loop), out = param_node(0, DType::F32, 8), zero = constant(DType::F32, 0.0);
+  UOp low = less(i, index_const(4)), even = less(floormod(i, index_const(2)), index_const(1));
+  auto gated = [&](const UOp& value, const UOp& store_gate = UOp()) {
+    int gates = 0;
+    for (const UOp& u : toposort(drop_implied_gates(kernel(store(out, i, value, store_gate), {i}))))
+      gates += u.is(Op::LOAD) && u.nsrc() > 2;
+    return gates;
+  };
+  auto read = [&](int64_t size, const UOp& gate) { return load(param_node(1, DType::F32, size), i, gate, zero); };
+  UOp x = read(8, low);
+  BOOST_TEST(gated(where(low, x * x, zero)) == 0);
+  BOOST_TEST(gated(where(logical_and(low, even), x, zero)) == 0);
+  BOOST_TEST(gated(x, low) == 0);
+  BOOST_TEST(gated(x) == 1);
+  BOOST_TEST(gated(where(low, zero, x)) == 1); // the other branch
+  BOOST_TEST(gated(where(even, x, zero)) == 1);
+  BOOST_TEST(gated(where(low, read(8, logical_and(low, even)), zero)) == 1); // only half of it is known
+  BOOST_TEST(gated(where(low, read(4, low), zero)) == 1);                    // p1[4] is outside
+  BOOST_TEST(gated(where(low, x, zero) + x) == 1);                           // the second use needs it
 }
 
 BOOST_AUTO_TEST_SUITE_END()

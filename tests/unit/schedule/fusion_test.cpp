@@ -58,6 +58,23 @@ BOOST_AUTO_TEST_CASE(reductions_of_storage_nest_when_each_element_is_needed_once
   BOOST_TEST(kernels({sum(exp(sum(in({3, 4, 5}), {2})), {1})}) == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_large_contraction_has_a_kernel_of_its_own) {
+  T x = in({1, 16, 16, 16}), y = in({1, 8, 16, 16});
+  T a = conv2d(x, in({32, 16, 1, 1})) + in({32, 1, 1}), b = conv2d(y, in({32, 8, 3, 3}), 1) * in({32, 1, 1});
+  auto s = schedule({relu(a + b)});
+  BOOST_TEST(s.linear.nsrc() == 2u);
+  for (const UOp& call : s.linear.src()) {
+    int reductions = 0;
+    for (const UOp& u : tolk::toposort(call.src(0))) reductions += u.is(Op::REDUCE);
+    BOOST_TEST(reductions == 1);
+  }
+  // The scale or bias of the one that was cut stays with it.
+  BOOST_TEST(s.linear.src(0).nsrc() - 1 >= 4u);
+  BOOST_TEST(kernels({mean(relu(a), {2, 3})}) == 2u);
+  // Small ones may share.
+  BOOST_TEST(kernels({matmul(in({4, 8}), in({8, 5})) + matmul(in({4, 3}), in({3, 5}))}) == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(cheap_values_are_computed_again) {
   T x = in({64, 64}), y = x * 2.0 + 1;
   BOOST_TEST(kernels({sum(y, {0}), sum(y, {1}), y * y}) == 3u);

@@ -263,7 +263,8 @@ UOp Expander::load_node(const UOp& u) {
   }
   if (linear && (stride == -1 || (stride >= 2 && stride <= 4)) && width >= 4)
     return strided_load(storage, where, gate, alt ? alt : zero_of(u.dtype()), stride, width);
-  if (linear) return lanewise(u, axis_number);
+  // Addresses that no memory decides are computed lane by lane, mostly outside of the innermost loop.
+  if (linear || !u.src(1).has(kHasLoad)) return lanewise(u, axis_number);
   return load(storage, materialise(where), gate, gate && alt ? splat(alt, width) : UOp(), width);
 }
 

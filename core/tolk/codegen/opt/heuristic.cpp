@@ -58,29 +58,45 @@ private:
     return work;
   }
 
-  // Rows and columns of a picture become one loop where every address allows it and only the gates of padding
-  // do not: there is always a long loop for vectors then, whatever the width of the picture.
+  // Cycles of the only nest with the best tile of each body.
+  double tiled_work(const Schedule& schedule) const {
+    double work = 0;
+    std::vector<Nest> all = nests_of(schedule.ast);
+    for (const Body& b : all[0].bodies) work += b.trips * choose_tile(all[0], b, target_, overlap_, 0).cycles;
+    return work;
+  }
+
+  // Rows and columns of a picture become one loop where that is cheaper: there is always a long loop for
+  // vectors then, whatever the width of the picture. Addresses that walk on from row to row stay linear;
+  // masks of padding, and the addresses of other accesses, are taken apart again.
   void merge_pixels() {
     for (bool again = true; again;) {
       again = false;
       std::vector<Nest> all = nests_of(schedule_.ast);
       if (all.size() != 1 || all[0].bodies.empty()) return;
       const Nest& nest = all[0];
-      const Body& body = nest.bodies[0];
-      if (!body.multiplies_adds || body.trips < 4096) return;
+      if (!nest.bodies[0].multiplies_adds || nest.bodies[0].trips < 4096) return;
+      double now = tiled_work(schedule_);
       int outputs = __builtin_popcountll(nest.output);
       for (int i = 0; i + 1 < outputs && !again; ++i) {
         uint64_t a = uint64_t{1} << i, b = a << 1;
-        bool fits = nest.loop(a).src(0).is_const() && nest.loop(b).src(0).is_const(), gated = false;
-        auto check = [&](const Access& access) {
-          fits &= !(access.irregular & (a | b)) && access.along(a) == access.along(b) * nest.extent(b);
-          gated |= access.gate & (a | b);
-        };
+        bool together = false, loaded = false;
         for (const Body& each : nest.bodies) {
-          for (const Access& load : each.loads) check(load);
-          if (!each.reduce) check(each.store);
+          auto merges = [&](const Access& access) {
+            return !(access.irregular & (a | b)) && access.along(b) &&
+                   access.along(a) == access.along(b) * nest.extent(b);
+          };
+          if (!each.reduce) together |= merges(each.store);
+          for (const Access& load : each.loads)
+            loaded |= each.reduce && (merges(load) || load.along(a) > load.along(b));
         }
-        if (fits && gated) again = act(OptKind::Merge, axis_of(nest.loop(a)), axis_of(nest.loop(b)));
+        if (!together || !loaded) continue;
+        Schedule trial = schedule_;
+        Opt opt{OptKind::Merge, axis_of(nest.loop(a)), axis_of(nest.loop(b))};
+        if (apply(trial, opt) || tiled_work(trial) > now * 0.97) continue;
+        schedule_ = trial;
+        list_.push_back(opt);
+        again = true;
       }
     }
   }
@@ -130,23 +146,37 @@ private:
     return vectorised;
   }
 
-  // The inner of the two tiled output loops walks over the operand that is read again and again; that one
-  // should be the smaller, and stay in the cache.
+  // Two operands, each with output loops of its own: the inner loops walk over one operand again and again,
+  // which should be the one that stays in the cache.
   void order_outputs(const Nest& nest, const Body& body, const Tile& tile) {
     if (tile.rows.empty() || !(tile.vector & nest.output)) return;
-    uint64_t row = tile.rows[0].first, column = tile.vector;
+    uint64_t row = tile.rows[0].first, column = tile.vector, row_loops = 0, column_loops = 0;
     double row_bytes = 0, column_bytes = 0;
     for (const Access& a : body.loads) {
-      if ((a.loops & row) && !(a.loops & column)) row_bytes += a.elements * a.bytes;
-      if ((a.loops & column) && !(a.loops & row)) column_bytes += a.elements * a.bytes;
+      bool of_row = (a.loops & row) && !(a.loops & column),
+           of_column = (a.loops & column) && !(a.loops & row);
+      if (of_row) row_bytes += a.elements * a.bytes, row_loops |= a.loops & nest.output;
+      if (of_column) column_bytes += a.elements * a.bytes, column_loops |= a.loops & nest.output;
     }
+    uint64_t shared = row_loops & column_loops;
+    row_loops &= ~shared, column_loops &= ~shared;
     double cache = double(target_.l2_bytes) * 0.6;
     bool columns_inside = column_bytes <= cache && (row_bytes > cache || column_bytes <= row_bytes);
-    int64_t row_axis = axis_of(nest.loop(row)), column_axis = axis_of(nest.loop(column));
-    if (!find_range(schedule_.ast, row_axis) || !find_range(schedule_.ast, column_axis)) return;
-    bool row_first = row < column;
-    if (columns_inside == row_first) return;
-    act(OptKind::Sink, row_first ? row_axis : column_axis, row_first ? column_axis : row_axis);
+    put_inside(nest, columns_inside ? column_loops : row_loops, columns_inside ? row_loops : column_loops);
+  }
+
+  // Moves the loops that are still there inside of the others.
+  void put_inside(const Nest& nest, uint64_t inner, uint64_t outer) {
+    int64_t last = -1;
+    for (uint64_t m = outer; m; m &= m - 1)
+      if (int64_t axis = axis_of(nest.loop(m & -m)); find_range(schedule_.ast, axis)) last = axis;
+    if (last < 0) return;
+    uint64_t after = 0; // already inside
+    for (uint64_t m = inner; m; m &= m - 1)
+      if ((m & -m) > outer) after |= m & -m;
+    for (uint64_t m = inner & ~after; m; m &= m - 1)
+      if (int64_t axis = axis_of(nest.loop(m & -m)); find_range(schedule_.ast, axis))
+        act(OptKind::Sink, axis, last);
   }
 
   void unroll(const Nest& nest, const Body& body, const Tile& tile) {

@@ -106,20 +106,28 @@ private:
 
   // Load and shuffle operations of one instance.
   double load_cost(const Tile& t, const Access& a) const {
-    if (t.lanes == 1 || !(a.loops & t.vector)) return a.gate ? 2 : 1;
+    if (t.lanes == 1 || !(a.loops & t.vector)) {
+      bool own_address = false; // rows whose addresses have nothing in common need a register each
+      for (const auto& [loop, amount] : t.rows) own_address |= (a.irregular & loop) && amount > 4;
+      return (a.gate ? 2 : 1) * (own_address ? 2 : 1);
+    }
     double mask = a.gate & t.vector ? 1 : 0;
-    if (a.irregular & t.vector) return 2.5 * t.lanes;
+    if (a.irregular & t.vector) return t.lanes * (3.0 + 2 * mask);
     int64_t stride = std::abs(a.along(t.vector));
     if (!(a.address & t.vector)) return 1 + t.lanes * mask;
     // A vector that is not aligned crosses a line now and then.
     if (stride == 1) return 1.15 + mask + (a.along(t.vector) < 0 ? 1 : 0);
     if (stride <= 4 && t.lanes >= 4) return double(stride) * (2 + mask);
-    return t.lanes * (2 + 2 * mask);
+    return t.lanes * (3.0 + 2 * mask);
   }
 
   // Rows a multiple of the cache's period apart push each other out.
   bool evicts_itself(const Tile& t, const Access& a) const {
     if (!body_.reduce || inner_trips_ < 32) return false;
+    if (t.vector & a.address & ~a.irregular && std::abs(a.along(t.vector)) > 4) {
+      int64_t apart = std::gcd(std::abs(a.along(t.vector)) * a.bytes, kSetPeriod);
+      if (apart >= 64 && t.lanes > kMostInSet * (kSetPeriod / apart)) return true;
+    }
     for (const auto& [loop, amount] : t.rows) {
       if (a.irregular & loop || a.along(loop) == 0) continue;
       int64_t apart = std::gcd(std::abs(a.along(loop)) * a.bytes, kSetPeriod);
