@@ -10,6 +10,7 @@
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
 #include "tolk/dtype/scalar.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
 namespace {
@@ -48,8 +49,19 @@ double allowed(DType dtype, double scale) {
   }
 }
 
+// The least precise float type in which the kernel computes: a result cannot be better than its parts, as
+// when an f32 sum is stored as f64.
+DType least_precise(const UOp& sink, DType result) {
+  const OpSet moves(Op::CAST, Op::BITCAST, Op::WHERE);
+  for (const UOp& u : toposort(sink))
+    if (is_float(u.dtype()) && u.is(ops::Elementwise | OpSet(Op::REDUCE)) && !u.is(moves) &&
+        allowed(u.dtype(), 1) > allowed(result, 1))
+      result = u.dtype();
+  return result;
+}
+
 void compare(const std::string& kernel, const std::string& device, size_t argument, DType dtype,
-             const Bytes& got, const Bytes& want) {
+             DType computed_in, const Bytes& got, const Bytes& want) {
   if (got == want) return;
   size_t count = got.size() * 8 / size_t(bits(dtype));
   double scale = 0;
@@ -58,7 +70,7 @@ void compare(const std::string& kernel, const std::string& device, size_t argume
   for (size_t i = 0; i < count; ++i) {
     double g = element(dtype, got, i), w = element(dtype, want, i);
     bool same = g == w || (std::isnan(g) && std::isnan(w));
-    if (same || (is_float(dtype) && std::abs(g - w) <= allowed(dtype, scale))) continue;
+    if (same || (is_float(dtype) && std::abs(g - w) <= allowed(computed_in, scale))) continue;
     char text[200];
     std::snprintf(text, sizeof text, ", argument %zu, element %zu: %.9g, the interpreter has %.9g", argument,
                   i, g, w);
@@ -113,8 +125,10 @@ void run_validated(const Step& step, const Position& position) {
     const std::vector<int>& outs = reference.info.outs;
     if (std::find(outs.begin(), outs.end(), theirs[i]) == outs.end()) continue;
     size_t at = size_t(std::find(mine.begin(), mine.end(), theirs[i]) - mine.begin());
-    compare(info.name, where, size_t(theirs[i]), position.ordered[at]->dtype(),
-            contents(*position.ordered[at]), contents(*buffers[i]));
+    DType dtype = position.ordered[at]->dtype();
+    compare(info.name, where, size_t(theirs[i]), dtype,
+            is_float(dtype) ? least_precise(step.entry->sink, dtype) : dtype, contents(*position.ordered[at]),
+            contents(*buffers[i]));
   }
 }
 
