@@ -1,7 +1,8 @@
 // What tensors leave behind on a device, and tensors on a device whose work runs behind the host.
 #include <boost/test/unit_test.hpp>
 
-#include <numeric>
+#include <atomic>
+#include <thread>
 
 #include "device_runs.h"
 #include "test_backend.h"
@@ -124,6 +125,41 @@ BOOST_AUTO_TEST_CASE(bug_26_a_tensor_does_not_share_the_callers_memory) {
       BOOST_TEST(early.shrink({0}, {2}).values<float>()[0] == 0.f, name << " " << n);
       BOOST_TEST((t + 1).shrink({0}, {2}).values<float>()[0] == 1.f, name << " " << n);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bug_19_four_threads_run_one_program_with_inputs_of_their_own) {
+  for (const std::string& name :
+       {tb().open_name([](tb_options& o) { o.streams = 1; }), std::string("INTERP"), std::string("CPU")}) {
+    DeviceScope scope(name);
+    try {
+      device(name);
+    } catch (const DeviceError&) {
+      continue; // a build without that plugin
+    }
+    Tensor first = Tensor::from(floats(64, -4, 0.125f), {8, 8}).realize(),
+           second = Tensor::from(floats(64, 2, -0.0625f), {8, 8}).realize();
+    auto model = [&](int input) {
+      Tensor x = Tensor::from(floats(16, float(input), 0.5f), {2, 8});
+      return x.matmul(first).relu().matmul(second).values<float>();
+    };
+    std::vector<std::vector<float>> expected;
+    for (int i = 0; i < 40; i++) expected.push_back(model(i));
+    std::atomic<int> wrong{0}, failed{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; t++)
+      threads.emplace_back([&, t] {
+        DeviceScope mine(name);
+        try {
+          for (int i = 0; i < 200; i++)
+            wrong += model((i * 7 + t) % 40) != expected[size_t((i * 7 + t) % 40)];
+        } catch (const Error&) {
+          failed++;
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    BOOST_TEST(wrong == 0, name << ": " << wrong << " of 800");
+    BOOST_TEST(failed == 0, name);
   }
 }
 
