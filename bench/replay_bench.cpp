@@ -5,7 +5,8 @@
 //
 // Prints the best round in ns a kernel, for runs with the input of the run before and with another one, as
 // calls of a captured function have. The chain alternates x * 1.0001 and x + y, where y is its first result;
-// only the first kernel reads the input. A second chain reads the input in every second kernel.
+// only the first kernel reads the input. A second chain reads the input in every second kernel, and in a
+// third one every kernel adds a variable, whose value changes where the input does.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -30,16 +31,21 @@ constexpr int kKernels = 200;
 // in ns a kernel: its default, and with its batched submission (HCQ2=1). Measured with its own tools.
 constexpr double kPeerDefault = 22500, kPeerBatched = 2700;
 
-UOp kernel(Op op, bool two) {
+enum class Form { Plain, InputEverywhere, VariableEverywhere };
+
+UOp kernel(Op op, bool two, bool variable) {
   UOp i = range_node(kFloats, 0, AxisType::Loop);
   UOp x = load(param_node(1, DType::F32, kFloats), i);
   UOp y = two ? load(param_node(2, DType::F32, kFloats), i) : constant(DType::F32, 1.0001);
-  UOp effect = end(store(param_node(0, DType::F32, kFloats), i, alu(op, x, y)), std::vector<UOp>{i});
+  UOp value = alu(op, x, y);
+  if (variable) value = alu(Op::ADD, value, cast(tolk::variable("n", 0, 1000), DType::F32));
+  UOp effect = end(store(param_node(0, DType::F32, kFloats), i, value), std::vector<UOp>{i});
   return kernel_sink(std::vector<UOp>{effect});
 }
 
-UOp chain(const std::string& device, bool input_everywhere) {
-  UOp scale = kernel(Op::MUL, false), add = kernel(Op::ADD, true);
+UOp chain(const std::string& device, Form form) {
+  bool variable = form == Form::VariableEverywhere;
+  UOp scale = kernel(Op::MUL, false, variable), add = kernel(Op::ADD, true, variable);
   UOp input = param_node(0, DType::F32, kFloats, device), at = input, second = input;
   std::vector<UOp> calls;
   for (int k = 0; k < kKernels; ++k) {
@@ -49,7 +55,7 @@ UOp chain(const std::string& device, bool input_everywhere) {
     else
       calls.push_back(call(add, std::vector<UOp>{next, at, second}));
     at = next;
-    if (k == 0 && !input_everywhere) second = next;
+    if (k == 0 && form != Form::InputEverywhere) second = next;
   }
   return linear(calls);
 }
@@ -71,6 +77,7 @@ Result replay(Device& device, const UOp& list, int rounds) {
   Result best{1e18, 1e18};
   for (int round = 0; round < rounds; ++round) {
     options.input_overlay[0] = inputs[round / 2 % 2];
+    options.var_vals["n"] = round / 2 % 2;
     auto begin = Clock::now();
     engine::run_linear(binding, list, options);
     double ns = std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kKernels;
@@ -88,10 +95,12 @@ void row(const char* what, const Result& r, double target) {
 
 void measure(const std::string& name, int rounds, double graph_target, double eager_target) {
   Device& on = device(name);
-  for (bool everywhere : {false, true}) {
-    UOp list = engine::compile_linear(on, {}, chain(name, everywhere));
+  for (Form form : {Form::Plain, Form::InputEverywhere, Form::VariableEverywhere}) {
+    UOp list = engine::compile_linear(on, {}, chain(name, form));
     UOp graphs = engine::batch_graphs(on, list);
-    std::string what = name + (everywhere ? ", input read 100 times, " : ", ");
+    std::string what = name + (form == Form::Plain             ? ", "
+                               : form == Form::InputEverywhere ? ", input read 100 times, "
+                                                               : ", a variable in each, ");
     row((what + std::to_string(graphs.nsrc()) + " graphs").c_str(), replay(on, graphs, rounds), graph_target);
     row((what + "call by call").c_str(), replay(on, list, rounds), eager_target);
   }
