@@ -255,10 +255,11 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
   std::vector<UOp> calls = flat_calls(linear);
   std::vector<Request> requests;
   std::vector<size_t> owner;
+  int width = beam.value_or(int(Config::current().beam));
   for (size_t i = 0; i < calls.size(); ++i) {
     UOp sink = calls[i].src(0);
     if (!sink.is(Op::SINK)) continue;
-    if (beam.value_or(0) >= 1 && beam_of(sink) == 0) sink = with_beam(sink, *beam);
+    if (width >= 1 && beam_of(sink) == 0) sink = with_beam(sink, width);
     requests.push_back(
         {sink, &device_of_call(calls[i], ambient), may_alias(sink, buffer_arguments(calls[i]))});
     owner.push_back(i);

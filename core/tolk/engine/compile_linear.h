@@ -24,7 +24,8 @@ using ToProgram = std::function<UOp(Device& device, const UOp& sink, bool may_al
 // The LINEAR with every SINK body replaced by its PROGRAM; nested LINEARs are spliced, END(CALL) unwrapped.
 // Arguments and order stay; SLICE, COPY, CUSTOM_FUNCTION and compiled PROGRAM calls are the same nodes
 // afterwards, and compiling twice changes nothing. A kernel belongs to the device of its first buffer
-// argument, `ambient` when it has none. `beam` becomes the width of kernels that have none. Programs whose
+// argument, `ambient` when it has none. `beam`, else
+// BEAM, becomes the width of kernels that have none. Programs whose
 // work-group size is open get one where the device has work-groups (engine/local_size.h).
 //
 // Programs are kept for the process by kernel, device, every setting that changes code, and `may_alias`; a

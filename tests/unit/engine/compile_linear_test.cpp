@@ -98,6 +98,12 @@ BOOST_AUTO_TEST_CASE(a_beam_width_reaches_the_compiler_and_the_key) {
   compile_linear(device("INTERP"), stub.function(),
                  linear_of({call_of(with_beam(add_sink(4, 1), 2), {a, b})}), 4);
   BOOST_TEST(beam_of(stub.sinks.back()) == 2);
+  // Nothing given: BEAM.
+  Config wide = Config::current();
+  wide.beam = 3;
+  ScopedConfig scope(wide);
+  compile_linear(device("INTERP"), stub.function(), linear);
+  BOOST_TEST(beam_of(stub.sinks.back()) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(what_to_program_returns_is_checked) {
