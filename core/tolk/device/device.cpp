@@ -322,6 +322,13 @@ void Device::fail(tolk_status status, std::string_view doing) {
   throw_status(status, name_, doing);
 }
 
+void Device::settle() {
+  if (!alive() || lost_) return;
+  SubmitLock lock(*this);
+  compute_->settle();
+  if (copy_) copy_->settle();
+}
+
 void Device::close() {
   if (!alive()) return;
   try {

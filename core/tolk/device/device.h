@@ -126,7 +126,8 @@ public:
   }
   void note_lost(); // asks the plugin why; nothing works afterwards
   void adopt(const ProgramRef& program);
-  void close(); // see shutdown_devices
+  void settle(); // waits for all work; what failed stays with its stream
+  void close();  // see shutdown_devices
 
 private:
   [[noreturn]] void fail(tolk_status status, std::string_view doing);

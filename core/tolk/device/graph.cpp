@@ -461,7 +461,13 @@ void DeviceGraph::update() {
     patches.push_back(patch);
   }
   tolk_status status = TOLK_E_UNSUPPORTED;
-  if (instance.graph)
+  const uint32_t offered = devices_[0]->caps().graph;
+  const bool updates = std::all_of(patches.begin(), patches.end(), [&](const tolk_patch& p) {
+    return offered & (p.kind == TOLK_PATCH_BUFFER  ? TOLK_GRAPH_UPDATE_BUFFERS
+                      : p.kind == TOLK_PATCH_VALUE ? TOLK_GRAPH_UPDATE_VALUES
+                                                   : TOLK_GRAPH_UPDATE_SIZES);
+  });
+  if (instance.graph && updates)
     status = plugin_.graph.update(instance.graph, patches.data(), static_cast<uint32_t>(patches.size()));
   if (status == TOLK_E_UNSUPPORTED) {
     if (instance.graph) take_error_text(status);

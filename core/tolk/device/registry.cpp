@@ -481,6 +481,8 @@ void shutdown_devices() {
     log::warning(std::string("plugin options: ") + e.what());
   }
   r.closed = true;
+  // Work of one device may still read buffers of another: all of it ends before anything is destroyed.
+  for (auto& [name, device] : r.devices) device->settle();
   for (auto& [name, device] : r.devices) device->close();
   if (r.host) r.host->close();
   for (auto it = r.plugins.rbegin(); it != r.plugins.rend(); ++it) {
