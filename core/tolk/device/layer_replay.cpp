@@ -1,4 +1,5 @@
 // replay_recording: reads a file of the layer `record` and repeats its calls on a device.
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -332,39 +333,50 @@ bool Session::object_call(Kind kind, Reader& r) {
     stream_owner_[number] = device;
     return true;
   }
+  // A device without streams takes the same work: then there is no stream, and nothing to wait for.
   case Kind::StreamDestroy: {
     const uint64_t number = r.number();
-    plugin_.stream.synchronize(stream(number), TOLK_FOREVER);
-    plugin_.stream.destroy(stream(number));
+    if (tolk_stream* s = stream(number)) {
+      plugin_.stream.synchronize(s, TOLK_FOREVER);
+      plugin_.stream.destroy(s);
+    }
     streams_.erase(number);
     stream_owner_.erase(number);
     return true;
   }
   case Kind::StreamSynchronize:
-    checked(plugin_.stream.synchronize(stream(r.number()), TOLK_FOREVER), "stream.synchronize");
+    if (tolk_stream* s = stream(r.number()))
+      checked(plugin_.stream.synchronize(s, TOLK_FOREVER), "stream.synchronize");
     return true;
   case Kind::StreamWait: {
     tolk_stream* s = stream(r.number());
-    checked(plugin_.stream.wait(s, find(events_, r.number(), "event")), "stream.wait");
+    tolk_event* e = find(events_, r.number(), "event");
+    if (s && e) checked(plugin_.stream.wait(s, e), "stream.wait");
     return true;
   }
   case Kind::EventCreate: {
-    const uint64_t number = r.number();
-    tolk_device* device = find(devices_, r.number(), "device");
-    checked(plugin_.stream.event_create(device, r.small(), &events_[number]), "stream.event_create");
+    const uint64_t number = r.number(), device = r.number();
+    tolk_device* handle = find(devices_, device, "device");
+    const uint32_t flags = r.small();
+    tolk_event*& made = events_[number];
+    const bool queues = std::any_of(stream_owner_.begin(), stream_owner_.end(),
+                                    [&](const auto& s) { return s.second == device && streams_[s.first]; });
+    if (queues) checked(plugin_.stream.event_create(handle, flags, &made), "stream.event_create");
     return true;
   }
   case Kind::EventRecord: {
     tolk_event* e = find(events_, r.number(), "event");
-    checked(plugin_.stream.event_record(e, stream(r.number())), "stream.event_record");
+    tolk_stream* s = stream(r.number());
+    if (s && e) checked(plugin_.stream.event_record(e, s), "stream.event_record");
     return true;
   }
   case Kind::EventSync:
-    checked(plugin_.stream.event_sync(find(events_, r.number(), "event"), TOLK_FOREVER), "stream.event_sync");
+    if (tolk_event* e = find(events_, r.number(), "event"))
+      checked(plugin_.stream.event_sync(e, TOLK_FOREVER), "stream.event_sync");
     return true;
   case Kind::EventDestroy: {
     const uint64_t number = r.number();
-    plugin_.stream.event_destroy(find(events_, number, "event"));
+    if (tolk_event* e = find(events_, number, "event")) plugin_.stream.event_destroy(e);
     events_.erase(number);
     return true;
   }
@@ -605,14 +617,16 @@ Replay Session::run() {
 }
 
 void Session::clean_up() {
-  for (auto& [number, stream] : streams_) plugin_.stream.synchronize(stream, TOLK_FOREVER);
+  for (auto& [number, stream] : streams_)
+    if (stream) plugin_.stream.synchronize(stream, TOLK_FOREVER);
   for (auto& [number, graph] : graphs_) plugin_.graph.destroy(graph);
   for (auto& [number, event] : events_)
     if (event) plugin_.stream.event_destroy(event);
   for (auto& [number, program] : programs_) plugin_.program.unload(program.handle);
   // Peer mappings come after their origins, and go before them.
   for (auto b = buffers_.rbegin(); b != buffers_.rend(); ++b) plugin_.buffer.destroy(b->second);
-  for (auto& [number, stream] : streams_) plugin_.stream.destroy(stream);
+  for (auto& [number, stream] : streams_)
+    if (stream) plugin_.stream.destroy(stream);
   for (auto& [device, stream] : own_)
     if (stream) {
       plugin_.stream.synchronize(stream, TOLK_FOREVER);

@@ -247,6 +247,30 @@ BOOST_AUTO_TEST_CASE(other_bytes_are_counted_and_placed) {
   BOOST_TEST(replay_recording(file, null_device(), options).compared == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_recording_with_streams_runs_on_a_device_without) {
+  using recording::Kind;
+  using recording::Payload;
+  TemporaryFolder folder;
+  const std::string file = folder / "streams.rec", text = "12345678";
+  auto call = [] { return Payload().number(1); };
+  Script s = null_script();
+  s.add(Kind::StreamCreate, call().number(3).number(1).number(0));
+  s.add(Kind::EventCreate, call().number(4).number(1).number(0));
+  s.add(Kind::Data, Payload().number(1).text(text));
+  s.add(Kind::CopyIn, call().number(3).ref({2, 0, 8}).number(1));
+  s.add(Kind::EventRecord, call().number(4).number(3));
+  s.add(Kind::StreamWait, call().number(3).number(4));
+  s.add(Kind::EventSync, call().number(4));
+  s.add(Kind::StreamSynchronize, call().number(3));
+  s.add(Kind::CopyOut, call().number(3).ref({2, 0, 8}).key(content_key(text)));
+  s.add(Kind::EventDestroy, call().number(4));
+  s.add(Kind::StreamDestroy, call().number(3));
+  write_file(file, s.end().bytes);
+  Replay replay = replay_recording(file, null_device());
+  BOOST_TEST(replay.compared == 1u);
+  BOOST_TEST(replay.different == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_trace_has_a_line_per_call) {
   TemporaryFolder folder;
   const std::string file = folder / "trace.txt";
