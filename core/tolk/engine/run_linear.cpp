@@ -47,7 +47,7 @@ struct Run {
   BufferBinding& binding;
   const ToProgram& make_program;
   const ExecContext& context;
-  bool wait, lines, validate;
+  bool wait, lines, opts, validate;
 };
 
 std::optional<double> run_kernel(const Run& run, Step& step) {
@@ -165,6 +165,13 @@ void print_line_for(const Step& step, std::optional<double> seconds, const Run& 
   }
 }
 
+// DEBUG=3: how a kernel was optimised, before it runs for the first time here.
+void print_opts(const Step& step) {
+  std::string text = "opts of " + step.entry->info.name + ":";
+  for (const std::string& opt : step.entry->info.opts) text += " " + opt;
+  log::debug(3, step.entry->info.opts.empty() ? text + " none" : text);
+}
+
 void run_steps(PreparedLinear& prepared, const Run& run) {
   Tally tally{run.context.update_stats};
   std::vector<Step>& steps = prepared.steps();
@@ -176,6 +183,8 @@ void run_steps(PreparedLinear& prepared, const Run& run) {
     case Step::Kind::Kernel:
       if (!step.resolved) [[unlikely]]
         prepared.resolve(step, run.binding, run.make_program, run.context);
+      if (run.opts && !step.ran) [[unlikely]]
+        print_opts(step);
       seconds = run_kernel(run, step);
       break;
     case Step::Kind::Copy:
@@ -206,9 +215,13 @@ void run_linear(Device& ambient, const ToProgram& make_program, BufferBinding& b
                 const RunOptions& options) {
   const Config& config = Config::current();
   bool lines = config.debug >= 2;
-  Run run{binding, make_program,
-          options, options.wait || lines,
-          lines,   config.validate_with_cpu != 0 && !options.jit};
+  Run run{.binding = binding,
+          .make_program = make_program,
+          .context = options,
+          .wait = options.wait || lines,
+          .lines = lines,
+          .opts = config.debug >= 3,
+          .validate = config.validate_with_cpu != 0 && !options.jit};
   PreparedLinear& prepared = binding.prepared().get(ambient, make_program, linear, options.jit);
   prepared.update(binding, make_program, options);
   run_steps(prepared, run);

@@ -480,6 +480,18 @@ BOOST_AUTO_TEST_CASE(RG_17_a_timed_launch_has_a_time) {
   }
 }
 
+#ifdef TOLK_TEST_HAS_CPU
+BOOST_AUTO_TEST_CASE(RG_17_a_timed_cpu_launch_has_a_time) {
+  UOp a = int_storage(std::vector<int32_t>(1000, 1), "CPU"), b = new_ints(1000, "CPU");
+  BufferBinding binding(device("CPU"));
+  GlobalCounters::reset();
+  run_linear(binding, linear_of({add_call(b, a, 1)}), {.wait = true});
+  double seconds = GlobalCounters::get().time_sum_s;
+  BOOST_TEST((std::isfinite(seconds) && seconds > 0));
+  BOOST_TEST((ints_of(b) == std::vector<int32_t>(1000, 2)));
+}
+#endif
+
 BOOST_AUTO_TEST_CASE(statistics_count_launches_operations_and_bytes) {
   TestBackend& x = tb();
   std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
@@ -548,6 +560,13 @@ BOOST_AUTO_TEST_CASE(poisoned_arenas_show_what_relies_on_old_contents) {
   for (int32_t v : ints_of(resolve(binding, {}, arena))) BOOST_TEST(v == int32_t(0xA5A5A5A5));
   run_linear(binding, linear_of({add_call(out, slice, 0)}));
   BOOST_TEST((ints_of(out) == std::vector<int32_t>(2, int32_t(0xA5A5A5A5))));
+  // Also what only the calls of a batch use.
+  UOp compiled = compile_linear(d, {}, linear_of({add_call(slice, a, 1), add_call(out, slice, 1)}));
+  setenv("TOLK_TEST_POISON", "1", 1);
+  run_linear(binding, linear_of({graph_call(compiled.src(), {})}), {.jit = true});
+  unsetenv("TOLK_TEST_POISON");
+  BOOST_TEST((ints_of(out) == std::vector<int32_t>{3, 4}));
+  for (int32_t v : ints_of(resolve(binding, {}, arena))) BOOST_TEST(v == int32_t(0xA5A5A5A5));
 }
 
 BOOST_AUTO_TEST_CASE(E_02_debug_2_prints_a_line_for_each_launch_and_copy) {
@@ -581,6 +600,17 @@ BOOST_AUTO_TEST_CASE(E_02_debug_2_prints_a_line_for_each_launch_and_copy) {
     if (count == 0) BOOST_TEST((*it)[3].str().rfind("e_", 0) == 0U, (*it)[3].str());
   }
   BOOST_TEST(count == 4U, text);
+  // DEBUG=3 shows the opts of kernels that run for the first time in the binding.
+  verbose.debug = 3;
+  UOp d = new_ints(100, one);
+  UOp fresh = linear_of({add_call(d, a, 5)});
+  for (const char* expected_words : {"opts of e_", ""}) {
+    text = stderr_of([&] {
+      ScopedConfig scope(verbose);
+      run_linear(binding, fresh);
+    });
+    BOOST_TEST(says(text, "opts of e_") == (*expected_words != 0), text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(E_01_settings_are_read_where_they_are_used_and_restored) {
