@@ -71,7 +71,9 @@ def names(root):
             places = ["core/" + name, "plugin_api/include/" + name] if name.startswith("tolk/") else [name]
             if not any(os.path.exists(os.path.join(root, p)) for p in places):
                 yield f"{page} names {name}, which does not exist"
-        for link in re.findall(r"\]\(([^)#:]+)\)", read(root, page)):
+        # A C++ lambda in a code block looks like a link.
+        prose = re.sub(r"^```.*?^```", "", read(root, page), flags=re.M | re.S)
+        for link in re.findall(r"\]\(([^)#:]+)\)", prose):
             if not os.path.exists(os.path.join(root, os.path.dirname(page), link)):
                 yield f"{page} links to {link}, which does not exist"
 

@@ -204,7 +204,8 @@ BOOST_AUTO_TEST_CASE(deep_expressions_compile) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_load_loses_the_gate_that_its_use_implies, Fixture) {
-  UOp i = range_node(8, 0, AxisType::Loop), out = param_node(0, DType::F32, 8), zero = constant(DType::F32, 0.0);
+  UOp i = range_node(8, 0, AxisType::Loop), out = param_node(0, DType::F32, 8),
+      zero = constant(DType::F32, 0.0);
   UOp low = less(i, index_const(4)), even = less(floormod(i, index_const(2)), index_const(1));
   auto gated = [&](const UOp& value, const UOp& store_gate = UOp()) {
     int gates = 0;
@@ -212,7 +213,9 @@ BOOST_FIXTURE_TEST_CASE(a_load_loses_the_gate_that_its_use_implies, Fixture) {
       gates += u.is(Op::LOAD) && u.nsrc() > 2;
     return gates;
   };
-  auto read = [&](int64_t size, const UOp& gate) { return load(param_node(1, DType::F32, size), i, gate, zero); };
+  auto read = [&](int64_t size, const UOp& gate) {
+    return load(param_node(1, DType::F32, size), i, gate, zero);
+  };
   UOp x = read(8, low);
   BOOST_TEST(gated(where(low, x * x, zero)) == 0);
   BOOST_TEST(gated(where(logical_and(low, even), x, zero)) == 0);
