@@ -29,6 +29,8 @@ EXPLAINED = [
       "core/tolk/device/allocator.cpp", "core/tolk/device/multi_buffer.cpp", "core/tolk/device/pools.cpp",
       "core/tolk/device/stream.cpp", "core/tolk/device/graph.cpp", "core/tolk/engine/compile.cpp",
       "core/tolk/engine/validate.cpp"]),
+    ("Captured functions", "`Jit` and what is below it. A call that is refused has had no effect.",
+     ["core/tolk/tensor/jit.cpp", "core/tolk/engine/jit.cpp", "core/tolk/engine/captured.cpp", "core/tolk/engine/capture.cpp"]),
     ("Layers around plugins", "`TOLK_LAYERS`, and recordings. What `validate` says about calls is in `docs/layers.md`.",
      ["core/tolk/device/layers.cpp", "core/tolk/device/layer_trace.cpp", "core/tolk/device/layer_record.cpp",
       "core/tolk/device/layer_replay.cpp"]),

@@ -1,15 +1,13 @@
 // Shorthands of the JIT's tests: settings for a scope, what is printed, plain arithmetic to compare with.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
+#include "captured_stderr.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/engine/capture.h"
@@ -33,27 +31,7 @@ private:
   tolk::ScopedConfig scope_;
 };
 
-// What the body writes to standard error.
-inline std::string printed(const std::function<void()>& body) {
-  std::fflush(stderr);
-  int before = dup(2);
-  std::FILE* file = std::tmpfile();
-  dup2(fileno(file), 2);
-  try {
-    body();
-  } catch (...) {
-    std::fflush(stderr);
-    dup2(before, 2), close(before), std::fclose(file);
-    throw;
-  }
-  std::fflush(stderr);
-  dup2(before, 2), close(before);
-  std::string text;
-  std::rewind(file);
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text.push_back(char(c));
-  std::fclose(file);
-  return text;
-}
+using tolk::test::captured_stderr;
 
 // The message of the error that the body throws; empty when it throws none.
 template <class E> std::string refusal(const std::function<void()>& body) {

@@ -435,9 +435,9 @@ BOOST_AUTO_TEST_CASE(P_35_the_capture_is_logged) {
   Tensor x = tensor({1});
   f(x);
   Settings verbose([](Config& c) { c.debug = 1; });
-  std::string text = printed([&] { f(x); });
+  std::string text = captured_stderr([&] { f(x); });
   BOOST_TEST(has(text, "JIT captured 2 linears with 1 inputs"), text);
-  text = printed([&] { f(x); });
+  text = captured_stderr([&] { f(x); });
   BOOST_TEST(!has(text, "JIT captured"), text);
 }
 
@@ -450,9 +450,9 @@ BOOST_AUTO_TEST_CASE(P_36_long_replays_are_logged) {
     });
     Tensor x = tensor({1});
     f(x), f(x);
-    BOOST_TEST(!has(printed([&] { f(x); }), "jit execs"));
+    BOOST_TEST(!has(captured_stderr([&] { f(x); }), "jit execs"));
     Settings verbose([](Config& c) { c.debug = 1; });
-    std::string text = printed([&] { f(x); });
+    std::string text = captured_stderr([&] { f(x); });
     BOOST_TEST(has(text, "jit execs 10 calls") == (kernels == 10), text);
   }
 }

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "device_runs.h"
+#include "engine_support.h"
 #include "jit_support.h"
 #include "test_backend.h"
 #include "tolk/engine/compile_linear.h"
@@ -65,6 +66,35 @@ BOOST_AUTO_TEST_CASE(J_12_replays_pass_the_values_of_their_call) {
     const tb_record& last = launches.back();
     BOOST_REQUIRE(last.value_count == 1u);
     BOOST_TEST(last.values[0] == uint64_t(v));
+    Floats want = ramp(size_t(v));
+    for (float& e : want) e *= 2;
+    BOOST_TEST((y.values<float>() == want));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(J_12_launch_sizes_follow_the_values) {
+  // A kernel with one work-item for each element, in the place of the one that code generation makes.
+  Fresh x;
+  Variable n("n", 1, 16);
+  Tensor a = tensor(ramp(16));
+  JitOptions options;
+  options.to_program = [&](Device& device, const UOp&, bool) {
+    return flat_program(device, {.text = "kernel double\nparam buffer f32 w 0\nparam buffer f32 r 0\n"
+                                         "param value i32 1 16\n%0 = PARAM f32 [0]\n%1 = PARAM f32 [1]\n"
+                                         "%2 = PARAM i32 [2]\n%3 = SPECIAL i32 [0, 0]\n%4 = LOAD f32 %1 %3\n"
+                                         "%5 = ADD f32 %4 %4\n%6 = STORE f32 %0 %3 %5\n",
+                                 .vars = {{"n", DType::I32, 1, 16}},
+                                 .symbolic = {n.node(), UOp(), UOp()}});
+  };
+  Jit f([&](const SInt& size) { return a.narrow(0, 0, size) * 2; }, options);
+  f(n.bind(4));
+  engine::clear_caches();
+  for (int64_t v : {3, 3, 5, 9}) {
+    Tensor y = f(n.bind(v));
+    tb_record last = tb().launches().back();
+    BOOST_TEST(std::string(last.kernel) == "double");
+    BOOST_TEST(last.values[0] == uint64_t(v));
+    BOOST_TEST(last.grid[0] * last.local[0] == uint32_t(v));
     Floats want = ramp(size_t(v));
     for (float& e : want) e *= 2;
     BOOST_TEST((y.values<float>() == want));

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(P_06_pruning_is_logged) {
   Tensor x = tensor({1, 1, 1});
   f(x);
   Settings verbose([](Config& c) { c.debug = 1; });
-  std::string text = printed([&] { f(x); });
+  std::string text = captured_stderr([&] { f(x); });
   BOOST_TEST(has(text, "pruned from 2 -> 1 kernels"), text);
 }
 
