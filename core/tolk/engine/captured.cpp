@@ -87,7 +87,8 @@ AnyBuffer like(const AnyBuffer& buffer) {
 
 // What the calls do to a BUFFER, for its role.
 struct Use {
-  bool overwritten_first = false, written = false;
+  bool overwritten_first = false;
+  int writes = 0;
 };
 
 } // namespace
@@ -139,7 +140,7 @@ void CapturedBase::find_facts() {
           order.push_back(base);
           it->second.overwritten_first = access.overwrites[i] && base == argument;
         }
-        it->second.written |= access.writes[i];
+        it->second.writes += access.writes[i];
       }
       if (in_arena || reaches_param(argument)) continue;
       for (const BufferRef& b : shards_of(resolve_buffer(binding_, {}, argument)))
@@ -149,11 +150,14 @@ void CapturedBase::find_facts() {
   for (const UOp& node : order) {
     const Use& use = uses.at(node);
     StorageRole role = StorageRole::Weight;
-    if (is_arena(node))
+    if (is_arena(node)) {
       role = StorageRole::Arena;
-    else if (once.contains(node))
+      // A copy from the host that is updated later must move bytes at every replay; without storage of its
+      // own it would take the host's memory over, which then keeps the update.
+      if (use.writes > 1) binding_.buffer_of_node(node);
+    } else if (once.contains(node))
       role = StorageRole::State;
-    else if (use.written)
+    else if (use.writes > 0)
       role = use.overwritten_first ? StorageRole::Written : StorageRole::State;
     storage_.push_back({node, role});
   }

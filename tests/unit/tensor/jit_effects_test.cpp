@@ -119,8 +119,10 @@ BOOST_AUTO_TEST_CASE(JB_28_in_place_addition_to_an_input) {
 BOOST_AUTO_TEST_CASE(JB_29_a_host_literal_inside) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a) { return a + Tensor::from(Floats{1, 2, 3}, {3}); });
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 6; ++i) {
       BOOST_TEST((f(tensor({float(i), 0, 0})).values<float>() == Floats{float(i) + 1, 2, 3}));
+      if (i == 3) f.captured()->free_intermediates();
+    }
   });
 }
 
@@ -133,6 +135,20 @@ BOOST_AUTO_TEST_CASE(a_host_literal_that_is_assigned_to_starts_anew_at_each_call
     });
     for (int i = 0; i < 5; ++i)
       BOOST_TEST((f(tensor({float(i), 1})).values<float>() == Floats{10 + float(i), 21}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_host_literal_that_nobody_keeps_starts_anew_too) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor a) {
+      Tensor sum = Tensor::from(Floats{10, 20}, {2}).realize();
+      sum.assign(sum + a).realize();
+      return sum * 2;
+    });
+    for (int i = 0; i < 6; ++i) {
+      BOOST_TEST((f(tensor({float(i), 1})).values<float>() == Floats{20 + 2 * float(i), 42}));
+      if (i == 3) f.captured()->free_intermediates();
+    }
   });
 }
 
