@@ -152,9 +152,7 @@ void CapturedBase::find_facts() {
     StorageRole role = StorageRole::Weight;
     if (is_arena(node)) {
       role = StorageRole::Arena;
-      // A copy from the host that is updated later must move bytes at every replay; without storage of its
-      // own it would take the host's memory over, which then keeps the update.
-      if (use.writes > 1) binding_.buffer_of_node(node);
+      if (use.writes > 1) updated_arenas_.insert(node), binding_.buffer_of_node(node);
     } else if (once.contains(node))
       role = StorageRole::State;
     else if (use.writes > 0)
@@ -262,9 +260,13 @@ void CapturedBase::free_intermediates() {
   binding_.drop_prepared();
   staging_.assign(staging_.size(), {});
   for (const JitStorage& s : storage_) {
-    if (s.role != StorageRole::Arena && s.role != StorageRole::Written) continue;
-    for (const BufferRef& b : shards_of(binding_.buffer_of_node(s.node)))
-      if (b->is_allocated()) b->release();
+    if (s.role == StorageRole::Arena) {
+      binding_.remove(s.node); // the next replay makes another
+      if (updated_arenas_.contains(s.node)) binding_.buffer_of_node(s.node);
+    } else if (s.role == StorageRole::Written) {
+      for (const BufferRef& b : shards_of(binding_.buffer_of_node(s.node)))
+        if (b->is_allocated()) b->release();
+    }
   }
 }
 

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -145,6 +146,9 @@ private:
   UOp linear_;
   std::vector<std::string> devices_;
   std::vector<JitStorage> storage_;
+  // Arenas that several calls write. They get storage of their own before a copy from the host can take the
+  // host's memory over in its place, which would then keep the updates.
+  std::unordered_set<UOp, UOpHash> updated_arenas_;
   std::vector<bool> written_inputs_;
   Ranges static_ranges_; // what calls touch besides inputs
   std::vector<AnyBuffer> staging_;
