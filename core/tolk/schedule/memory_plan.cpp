@@ -108,7 +108,10 @@ private:
 };
 
 struct Temporary {
-  UOp buffer;
+  UOp buffer; // not looked at again once these are known: a schedule's nodes lie far apart
+  DType dtype = DType::Void;
+  int64_t elements = 0;
+  size_t device = 0; // in Planner::devices_
   Block block;
   int64_t positions = 1;
   bool copied = false; // a COPY reads or writes it
@@ -131,29 +134,18 @@ public:
     if (stats) *stats = sums;
     if (sums.buffers == 0) return linear_;
     report(sums);
-    std::vector<UOp> places(temporaries_.size());
+    places_.resize(temporaries_.size());
     for (size_t i = 0; i < temporaries_.size(); ++i) {
       const Temporary& t = temporaries_[i];
-      if (t.planned)
-        places[i] = slice_node(lanes_[t.lane].arena, t.buffer.dtype(), lanes_[t.lane].layout.offsets[t.place],
-                               elements_of(t.buffer));
+      if (!t.planned) continue;
+      const Lane& lane = lanes_[t.lane];
+      places_[i] = slice_node(lane.arena, t.dtype, lane.layout.offsets[t.place], t.elements);
     }
-    std::vector<UOp> calls, src;
-    calls.reserve(linear_.nsrc());
-    for (const UOp& call : linear_.src()) {
-      src.assign(call.src().begin(), call.src().end());
-      bool changed = false;
-      for (size_t i = 1; i < src.size(); ++i) {
-        UOp other = replacer_.run(src[i], [&](const UOp& buffer) {
-          uint32_t number = number_.get(buffer);
-          return number ? places[number - 1] : UOp();
-        });
-        changed |= other != src[i];
-        src[i] = std::move(other);
-      }
-      calls.push_back(changed ? with_sources(call, src) : call);
-    }
-    return with_sources(linear_, calls);
+    std::vector<UOp> items;
+    items.reserve(linear_.nsrc());
+    const uint32_t* direct = direct_.data();
+    for (const UOp& item : linear_.src()) items.push_back(placed(item, direct));
+    return with_sources(linear_, items);
   }
 
 private:
@@ -164,6 +156,41 @@ private:
     Layout layout;
     UOp arena;
   };
+
+  // The item over places. `direct` runs along direct_.
+  UOp placed(const UOp& item, const uint32_t*& direct) {
+    if (item.is(Op::END)) {
+      std::vector<UOp> src(item.src().begin(), item.src().end());
+      src[0] = placed(src[0], direct);
+      return src[0] == item.src(0) ? item : with_sources(item, src);
+    }
+    if (!item.is(Op::CALL)) return item;
+    src_.assign({item.src(0)});
+    bool changed = false;
+    for (size_t i = 1; i < item.nsrc(); ++i) {
+      uint32_t number = *direct++;
+      if (number && places_[number - 1]) {
+        src_.push_back(places_[number - 1]);
+        changed = true;
+        continue;
+      }
+      const UOp& argument = item.src(i);
+      src_.push_back(number ? argument : replacer_.run(argument, [&](const UOp& buffer) {
+        uint32_t n = number_.get(buffer);
+        return n ? places_[n - 1] : UOp();
+      }));
+      changed |= src_.back() != argument;
+    }
+    return changed ? with_sources(item, src_) : item;
+  }
+
+  size_t device_number(const std::string& device) {
+    if (devices_.empty() || devices_[last_device_] != device) {
+      last_device_ = size_t(std::ranges::find(devices_, device) - devices_.begin());
+      if (last_device_ == devices_.size()) devices_.push_back(device);
+    }
+    return last_device_;
+  }
 
   ViewLimits limits_of(const std::string& device) const {
     ViewLimits all;
@@ -177,7 +204,8 @@ private:
   }
 
   void collect(const UOp& item, int time) {
-    const UOp& call = item.is(Op::END) ? item.src(0) : item;
+    if (item.is(Op::END)) return collect(item.src(0), time);
+    const UOp& call = item;
     if (!call.is(Op::CALL)) return;
     bool copy = call.src(0).is(Op::COPY), view = call.src(0).is(Op::SLICE);
     const AccessTable::Facts& facts = accesses_.of(call.src(0));
@@ -185,11 +213,14 @@ private:
     size_t k = 0;
     for (size_t i = 1; i < call.nsrc(); ++i) {
       const UOp& argument = call.src(i);
+      direct_.push_back(0);
       if (!is_storage_argument(argument)) continue;
       size_t before = touched_.size();
       parts_.clear();
       parts_of(argument, {{}, 0, kWhole, -1, true}, parts_);
       for (const Part& p : parts_) touch(p, time, facts.of(k));
+      if (argument.is(Op::BUFFER) && touched_.size() > before)
+        direct_.back() = uint32_t(touched_.back().number) + 1;
       // The call that names a held view of a temporary makes it as long-lived as the view.
       for (size_t n = before; view && n < touched_.size(); ++n) temporary(touched_[n].number).planned = false;
       if (copy && k == 0 && call.nsrc() > 2 && on_host(call.src(2)))
@@ -227,9 +258,11 @@ private:
       if (slot_of(buffer) >= 0) return; // not counted: asked for again each time
       number = uint32_t(temporaries_.size()) + 1;
       Temporary t;
-      t.buffer = buffer, t.block = {time, time, bytes_of(buffer)};
-      t.positions = std::ranges::count(device_text(buffer), ',') + 1;
-      t.planned = elements_of(buffer) > 0 && (held_.empty() || !held_.contains(buffer));
+      t.buffer = buffer, t.dtype = buffer.dtype(), t.elements = elements_of(buffer);
+      t.device = device_number(device_text(buffer));
+      t.block = {time, time, bytes_of(buffer)};
+      t.positions = std::ranges::count(devices_[t.device], ',') + 1;
+      t.planned = t.elements > 0 && (held_.empty() || !held_.contains(buffer));
       temporaries_.push_back(std::move(t));
     }
     Temporary& t = temporaries_[number - 1];
@@ -261,12 +294,12 @@ private:
   }
 
   void divide() {
-    std::map<std::pair<std::string, bool>, size_t> lane_of;
+    std::map<std::pair<size_t, bool>, size_t> lane_of;
     for (size_t i = 0; i < temporaries_.size(); ++i) {
       Temporary& t = temporaries_[i];
       if (!t.planned) continue;
-      auto [it, fresh] = lane_of.try_emplace(std::pair(device_text(t.buffer), t.copied), lanes_.size());
-      if (fresh) lanes_.push_back({device_text(t.buffer), limits_of(device_text(t.buffer)), {}, {}, {}});
+      auto [it, fresh] = lane_of.try_emplace(std::pair(t.device, t.copied), lanes_.size());
+      if (fresh) lanes_.push_back({devices_[t.device], limits_of(devices_[t.device]), {}, {}, {}});
       Lane& lane = lanes_[it->second];
       if (lane.limits.alignment == 0) {
         t.planned = false;
@@ -324,6 +357,10 @@ private:
   std::vector<Part> parts_;
   std::vector<Touch> touched_;
   std::vector<Temporary> temporaries_;
+  std::vector<std::string> devices_;
+  size_t last_device_ = 0;
+  std::vector<uint32_t> direct_; // by argument of the calls: the temporary that it is, from 1; or 0
+  std::vector<UOp> places_, src_;
   NodeNumbers number_; // in temporaries_, from 1
   std::vector<Lane> lanes_;
 };

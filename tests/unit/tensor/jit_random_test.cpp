@@ -1,5 +1,6 @@
 // Captured functions that draw random numbers or leave gradients behind.
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/random.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
 
 using namespace tolk;
 using namespace jit_test;
@@ -37,6 +40,39 @@ BOOST_AUTO_TEST_CASE(JB_14_a_lazy_gradient_made_in_the_capture_is_read_later) {
       BOOST_TEST(near(grad.values<float>(), want));
     }
   });
+}
+
+// The same with other inputs each time, while every run leaves the arenas full of what is no value: nothing
+// may be read from one run in the next.
+BOOST_AUTO_TEST_CASE(MP_15_arenas_hold_nothing_between_runs) {
+  setenv("TOLK_TEST_POISON", "1", 1);
+  on_each_device([](const std::string&) {
+    Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3});
+    Tensor grad;
+    auto body = [&](Tensor in) {
+      grad = {}; // of the call before
+      Tensor hidden = in.conv(w, {}, {}).contiguous();
+      Tensor loss = (hidden * 2 + 1).contiguous().square().sum();
+      Tensor first = gradient(loss, std::vector<Tensor>{w})[0];
+      Tensor second = gradient(hidden.relu().sum(), std::vector<Tensor>{w})[0];
+      grad = (first + second).realize();
+      return loss.realize();
+    };
+    Jit f(body);
+    for (int i = 0; i < 4; ++i) {
+      Tensor x = tensor(random_floats(36), {1, 1, 6, 6});
+      float want_loss = body(x).item();
+      Floats want = grad.values<float>();
+      float loss = f(x).item();
+      BOOST_TEST(near({loss}, {want_loss}));
+      BOOST_TEST(near(grad.values<float>(), want));
+    }
+    bool arena = false;
+    for (const UOp& u : toposort(f.captured()->planned_linear()))
+      arena |= u.is(Op::SLICE) && u.src(0).is(Op::BUFFER) && slot_of(u.src(0)) < 0;
+    BOOST_TEST(arena);
+  });
+  unsetenv("TOLK_TEST_POISON");
 }
 
 BOOST_AUTO_TEST_CASE(P_39_what_the_function_leaves_behind_is_held) {
