@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tolk/base/config.h"
@@ -109,16 +110,14 @@ private:
 
 struct Temporary {
   UOp buffer; // not looked at again once these are known: a schedule's nodes lie far apart
-  DType dtype = DType::Void;
   int64_t elements = 0;
-  size_t device = 0; // in Planner::devices_
   Block block;
-  int64_t positions = 1;
+  uint32_t device = 0, positions = 1; // in Planner::devices_; of its tuple
+  uint32_t lane = 0, place = 0;       // its arena, its number there
+  DType dtype = DType::Void;
   bool copied = false; // a COPY reads or writes it
   bool planned = true;
-  bool all_written = false;
-  Written written;            // until then; positions one after the other
-  size_t lane = 0, place = 0; // its arena, its number there
+  bool all_written = false; // or else Planner::written_ has what is
 };
 
 class Planner {
@@ -127,6 +126,7 @@ public:
       : linear_(linear), limits_of_(limits), held_(held.begin(), held.end()) {}
 
   UOp run(MemoryPlanStats* stats) {
+    temporaries_.reserve(linear_.nsrc()), direct_.reserve(4 * linear_.nsrc());
     for (size_t i = 0; i < linear_.nsrc(); ++i) collect(linear_.src(i), int(i));
     divide();
     MemoryPlanStats sums;
@@ -231,7 +231,7 @@ private:
     for (const Touch& touch : touched_) {
       Temporary& t = temporary(touch.number);
       t.copied |= copy;
-      if (facts.known && touch.access.reads && t.planned && !covered(t, touch, true)) {
+      if (facts.known && touch.access.reads && t.planned && !covered(touch, true)) {
         t.planned = false;
         if (log::enabled(1))
           log::debug(1, "memory plan: buffer " + std::to_string(slot_of(t.buffer)) + " on " +
@@ -240,7 +240,7 @@ private:
       }
     }
     for (const Touch& touch : touched_)
-      if (touch.access.writes && touch.certain) covered(temporary(touch.number), touch, false);
+      if (touch.access.writes && touch.certain) covered(touch, false);
   }
 
   struct Touch {
@@ -259,9 +259,9 @@ private:
       number = uint32_t(temporaries_.size()) + 1;
       Temporary t;
       t.buffer = buffer, t.dtype = buffer.dtype(), t.elements = elements_of(buffer);
-      t.device = device_number(device_text(buffer));
+      t.device = uint32_t(device_number(device_text(buffer)));
       t.block = {time, time, bytes_of(buffer)};
-      t.positions = std::ranges::count(devices_[t.device], ',') + 1;
+      t.positions = uint32_t(std::ranges::count(devices_[t.device], ',')) + 1;
       t.planned = t.elements > 0 && (held_.empty() || !held_.contains(buffer));
       temporaries_.push_back(std::move(t));
     }
@@ -272,13 +272,15 @@ private:
   }
 
   // Whether the bytes were written, or notes that they are now.
-  static bool covered(Temporary& t, const Touch& touch, bool ask) {
+  bool covered(const Touch& touch, bool ask) {
+    Temporary& t = temporary(touch.number);
     if (t.all_written) return true;
     if (!ask && touch.position < 0 && touch.begin == 0 && touch.end == t.block.bytes)
       return t.all_written = true;
     int64_t first = touch.position < 0 ? 0 : touch.position,
-            last = touch.position < 0 ? t.positions - 1 : touch.position;
+            last = touch.position < 0 ? int64_t(t.positions) - 1 : touch.position;
     if (t.positions == 1) first = last = 0;
+    Written& written = written_[touch.number];
     // Positions as numbers of their own stretch; sizes near 2^63 on many devices do not fit and are refused.
     for (int64_t p = first; p <= last; ++p) {
       int64_t base;
@@ -286,15 +288,15 @@ private:
         throw InvalidArgument("a temporary on " + std::to_string(t.positions) +
                               " devices is too large to plan");
       if (!ask)
-        t.written.add(base + touch.begin, base + touch.end);
-      else if (!t.written.has(base + touch.begin, base + touch.end))
+        written.add(base + touch.begin, base + touch.end);
+      else if (!written.has(base + touch.begin, base + touch.end))
         return false;
     }
     return true;
   }
 
   void divide() {
-    std::map<std::pair<size_t, bool>, size_t> lane_of;
+    std::map<std::pair<uint32_t, bool>, size_t> lane_of;
     for (size_t i = 0; i < temporaries_.size(); ++i) {
       Temporary& t = temporaries_[i];
       if (!t.planned) continue;
@@ -306,7 +308,7 @@ private:
         continue;
       }
       if (t.copied) t.block.last += t.block.last - t.block.first + 1;
-      t.lane = it->second;
+      t.lane = uint32_t(it->second);
       lane.members.push_back(i);
     }
   }
@@ -324,7 +326,7 @@ private:
       for (size_t k = 0; k < lane.members.size(); ++k) {
         Temporary& t = temporaries_[lane.members[k]];
         t.planned = lane.layout.offsets[k] <= lane.limits.largest_offset;
-        t.place = kept;
+        t.place = uint32_t(kept);
         done &= t.planned;
         if (t.planned) lane.members[kept++] = lane.members[k];
       }
@@ -357,6 +359,7 @@ private:
   std::vector<Part> parts_;
   std::vector<Touch> touched_;
   std::vector<Temporary> temporaries_;
+  std::unordered_map<size_t, Written> written_; // by temporary, one position after the other
   std::vector<std::string> devices_;
   size_t last_device_ = 0;
   std::vector<uint32_t> direct_; // by argument of the calls: the temporary that it is, from 1; or 0
