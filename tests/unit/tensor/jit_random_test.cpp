@@ -1,6 +1,5 @@
 // Captured functions that draw random numbers or leave gradients behind.
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <vector>
 
@@ -8,6 +7,7 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
+#include "scoped_variable.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/random.h"
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(JB_14_a_lazy_gradient_made_in_the_capture_is_read_later) {
 // The same with other inputs each time, while every run leaves the arenas full of what is no value: nothing
 // may be read from one run in the next.
 BOOST_AUTO_TEST_CASE(MP_15_arenas_hold_nothing_between_runs) {
-  setenv("TOLK_TEST_POISON", "1", 1);
+  test::ScopedVariable poison("TOLK_TEST_POISON", "1");
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3});
     Tensor grad;
@@ -72,7 +72,6 @@ BOOST_AUTO_TEST_CASE(MP_15_arenas_hold_nothing_between_runs) {
       arena |= u.is(Op::SLICE) && u.src(0).is(Op::BUFFER) && slot_of(u.src(0)) < 0;
     BOOST_TEST(arena);
   });
-  unsetenv("TOLK_TEST_POISON");
 }
 
 BOOST_AUTO_TEST_CASE(P_39_what_the_function_leaves_behind_is_held) {
