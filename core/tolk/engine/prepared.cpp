@@ -175,8 +175,8 @@ void PreparedLinear::check_variables(const VarVals& vars) const {
       throw InvalidArgument("the variable " + name + " is set by the engine and cannot be given a value");
   VarVals all = vars;
   all[kDeviceNumber] = 0;
-  for (const Step& step : steps_)
-    if (step.variable) vals(step.entry->info, all), launch_dims(*step.entry, all);
+  for (const Step& step : steps_) // the others are evaluated before anything runs
+    if (step.variable && step.late) vals(step.entry->info, all), launch_dims(*step.entry, all);
 }
 
 void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_program,
@@ -315,15 +315,19 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
 void PreparedLinear::set_values(Step& step, const VarVals& vars) {
   const ProgramInfo& info = step.entry->info;
   bool multi = std::any_of(step.bound.begin(), step.bound.end(), is_multi);
-  VarVals all;
-  if (step.variable) all = vars;
+  bool symbolic = false;
+  for (size_t i = 0; i < 3; ++i) symbolic |= step.entry->global[i] || step.entry->local[i];
+  VarVals with_position;
+  if (multi && step.variable) with_position = vars;
   for (size_t j = 0; j < step.positions.size(); ++j) {
     Position& p = step.positions[j];
-    if (multi && step.variable) all[kDeviceNumber] = int64_t(j);
+    if (multi && step.variable) with_position[kDeviceNumber] = int64_t(j);
+    const VarVals& all = multi && step.variable ? with_position : vars;
     std::vector<int64_t> values = vals(info, all);
     p.values.clear();
     for (size_t i = 0; i < values.size(); ++i) // the device fills the others itself
       if (!is_runtime_variable(info.vars[i].name)) p.values.push_back(values[i]);
+    if (!symbolic && p.grid[0] != 0) continue; // its sizes are known since the first time
     LaunchDims dims = launch_dims(*step.entry, all);
     p.grid = narrowed(dims.global, info.name);
     p.local = narrowed(dims.local.value_or(std::array<int64_t, 3>{1, 1, 1}), info.name);
