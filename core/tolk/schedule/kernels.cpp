@@ -278,7 +278,7 @@ private:
       if (node(at).kind == Kind::Movement) tuple = index_.through(node(at).u, tuple, {}).tuple;
     const UOp& target = node(at).u;
     UOp index = index_.simplified(index_.tuple(tuple)[0], {});
-    UOp value = values.own(n);
+    const UOp& value = values.own(n);
     const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
     kernel_item_[size_t(fused.kernel)] = int(out_.items.size());
     if (overwrites_own_input(value, target, index,
