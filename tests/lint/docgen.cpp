@@ -133,9 +133,9 @@ std::string uop_page() {
          "## Operations\n"
          "\n"
          "The columns T, G, K and L mark the stages at which an operation may occur: the tensor graph, the "
-         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. Nothing makes PROGRAM "
-         "and "
-         "CUSTOM_FUNCTION yet; they are kept for captured programs.\n"
+         "list of calls that scheduling makes of it, a kernel, and a lowered kernel. PROGRAM and "
+         "CUSTOM_FUNCTION stand in compiled lists only: a kernel with its code, and a batch that is replayed "
+         "as a graph.\n"
          "\n" +
          op_table() +
          "\n"
