@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <regex>
+#include <thread>
 
 #include <boost/test/unit_test.hpp>
 
@@ -567,6 +568,29 @@ BOOST_AUTO_TEST_CASE(poisoned_arenas_show_what_relies_on_old_contents) {
   unsetenv("TOLK_TEST_POISON");
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{3, 4}));
   for (int32_t v : ints_of(resolve(binding, {}, arena))) BOOST_TEST(v == int32_t(0xA5A5A5A5));
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_the_caches) {
+  clear_caches();
+  std::string where = tb().open_name();
+  constexpr int kThreads = 4, kRounds = 20;
+  std::vector<std::vector<int32_t>> results(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      UOp a = int_storage({t, 10 * t}, where), b = internal_ints(2, where), c = new_ints(2, where);
+      UOp linear = linear_of({add_call(b, a, 1), add_call(c, b, 2), add_call(a, c, 3)});
+      for (int round = 0; round < kRounds; ++round) {
+        if (t == 0 && round % 5 == 0) clear_caches(); // others compile anew, what runs stays alive
+        BufferBinding binding(device(where));
+        run_linear(binding, linear);
+        run_linear(binding, linear);
+      }
+      results[size_t(t)] = ints_of(a);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int32_t t = 0; t < kThreads; ++t)
+    BOOST_TEST((results[size_t(t)] == std::vector<int32_t>{t + 12 * kRounds, 10 * t + 12 * kRounds}));
 }
 
 BOOST_AUTO_TEST_CASE(E_02_debug_2_prints_a_line_for_each_launch_and_copy) {
