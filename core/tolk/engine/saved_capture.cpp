@@ -1,0 +1,389 @@
+// Sections: meta (device, inputs, variables), graph (print() of a SINK over everything that is a node),
+// programs, targets, buffers, result.
+#include "tolk/engine/saved_capture.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tolk/device/registry.h"
+#include "tolk/engine/program_table.h"
+#include "tolk/engine/saved_program.h"
+#include "tolk/engine/storage.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/spec.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk::engine {
+namespace {
+
+constexpr const char* kWhat = "saved capture";
+
+std::vector<BufferRef> shards(const AnyBuffer& buffer) {
+  if (const auto* single = std::get_if<BufferRef>(&buffer)) return {*single};
+  return std::get<MultiBufferRef>(buffer)->shards();
+}
+
+// ---- writing
+
+// Programs stand in the file by their position in its table.
+UOp numbered(const UOp& program, size_t position) {
+  return make(Op::PROGRAM, DType::Void, {program.src(0)}, Arg(uint64_t(position)));
+}
+
+struct Contents {
+  UOp node;
+  StorageRole role;
+  bool keep; // contents go into the file
+};
+
+void write_storage(PackWriter& out, CapturedBase& capture, const Contents& c) {
+  out.number(slot_of(c.node))
+      .text(name(c.node.dtype()))
+      .number(elements_of(c.node))
+      .text(device_text(c.node));
+  out.number(int64_t(c.role));
+  std::vector<BufferRef> parts;
+  if (c.keep) parts = shards(capture.binding().buffer_of_node(c.node));
+  std::erase_if(parts, [](const BufferRef& b) { return !b->is_allocated(); });
+  out.list(parts, [](PackWriter& w, const BufferRef& b) {
+    std::string bytes(b->bytes(), '\0');
+    if (!bytes.empty()) b->copy_out(std::as_writable_bytes(std::span(bytes)));
+    w.text(bytes);
+  });
+}
+
+} // namespace
+
+std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
+  const UOp& planned = capture.planned_linear();
+  std::vector<UOp> programs;
+  UOpMap positions;
+  for (const UOp& u : toposort(planned)) {
+    if (u.is(Op::CUSTOM_FUNCTION))
+      throw FormatError("a capture that calls a function of the host cannot be saved: " + print_line(u));
+    if (!u.is(Op::PROGRAM)) continue;
+    positions.emplace(u, numbered(u, programs.size()));
+    programs.push_back(u);
+  }
+  // Everything that is a node, under one root; elsewhere it is named by its position there, -1 for none.
+  std::vector<UOp> nodes{substitute(planned, positions)};
+  auto place = [&](const UOp& u) {
+    if (!u) return int64_t(-1);
+    nodes.push_back(u);
+    return int64_t(nodes.size()) - 1;
+  };
+  PackWriter meta, result, code, targets, buffers;
+  meta.text(capture.device());
+  meta.list(capture.names(), [](PackWriter& w, const JitName& n) {
+    const int* position = std::get_if<int>(&n);
+    w.number(position ? *position : -1).text(position ? "" : std::get<std::string>(n));
+  });
+  meta.list(capture.expected(), [&](PackWriter& w, const InputInfo& i) {
+    w.number(place(i.view)).number(i.size).text(name(i.dtype)).text(i.device);
+    w.list(i.vars, [](PackWriter& v, const std::string& text) { v.text(text); });
+  });
+  meta.list(capture.variables(),
+            [](PackWriter& w, const JitVariable& v) { w.text(v.name).number(v.min).number(v.max); });
+  result.list(options.results, [&](PackWriter& w, const UOp& u) { w.number(place(u)); });
+  result.text(options.note);
+
+  SavedTargets compiled_for;
+  code.list(programs,
+            [&](PackWriter& w, const UOp& u) { write_program(w, program_entry(u), compiled_for, place); });
+  write_targets(targets, compiled_for);
+
+  std::vector<Contents> storage;
+  std::unordered_set<UOp, UOpHash> listed;
+  for (const JitStorage& s : capture.storage()) {
+    bool keep = s.role == StorageRole::State || (s.role == StorageRole::Weight && options.weights);
+    storage.push_back({s.node, s.role, keep});
+    listed.insert(s.node);
+  }
+  // What a result names and replays do not touch: an input of the captured call, a constant.
+  for (const UOp& root : options.results)
+    for (const UOp& u : toposort(root))
+      if (u.is(Op::BUFFER) && listed.insert(u).second) storage.push_back({u, StorageRole::State, true});
+  buffers.list(storage, [&](PackWriter& w, const Contents& c) { write_storage(w, capture, c); });
+
+  std::vector<Section> sections = {{"meta", meta.bytes()},       {"graph", print(sink(nodes))},
+                                   {"programs", code.bytes()},   {"targets", targets.bytes()},
+                                   {"buffers", buffers.bytes()}, {"result", result.bytes()}};
+  return pack(kCaptureMagic, kCaptureVersion, sections);
+}
+
+// ---- reading
+
+namespace {
+
+struct StoredBuffer {
+  SavedStorage facts;
+  std::vector<std::string> contents; // of the shards; empty: none
+};
+
+DType dtype_from(PackReader& in) {
+  std::string text = in.text();
+  auto dtype = parse_dtype(text);
+  if (!dtype) in.damaged("there is no dtype " + text);
+  return *dtype;
+}
+
+// All that a file says, checked as far as it goes without a device.
+struct Plain {
+  std::vector<UOp> nodes;
+  std::string device;
+  std::vector<JitName> names;
+  std::vector<InputInfo> expected;
+  std::vector<JitVariable> variables;
+  std::vector<SavedProgram> programs;
+  std::vector<StoredBuffer> buffers;
+  std::vector<UOp> results;
+  std::string note;
+};
+
+class Reader {
+public:
+  Reader(std::string_view file, const std::map<std::string, std::string>& devices)
+      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), devices_(devices) {}
+
+  Plain run() {
+    read_graph();
+    read_meta();
+    SavedTargets targets = read_targets(reader("targets"));
+    PackReader code = reader("programs");
+    out_.programs = code.list<SavedProgram>(
+        [&](PackReader& r) { return read_program(r, targets, [&](PackReader& in) { return node(in); }); });
+    code.end();
+    for (SavedProgram& p : out_.programs) p.entry.device = remapped(p.entry.device);
+    read_buffers();
+    read_result();
+    check_graph();
+    return std::move(out_);
+  }
+
+  std::string remapped(const std::string& device) const {
+    if (device.empty()) return device;
+    std::vector<std::string> all = split_devices(device);
+    for (std::string& one : all)
+      if (auto it = devices_.find(one); it != devices_.end()) one = canonical_device_name(it->second);
+    return join_devices(all);
+  }
+
+private:
+  PackReader reader(std::string_view name) const { return {name, section(sections_, name)}; }
+
+  // A node by its position; null for -1.
+  UOp node(PackReader& in) const {
+    int64_t at = in.number(-1, int64_t(out_.nodes.size()) - 1);
+    return at < 0 ? UOp() : out_.nodes[size_t(at)];
+  }
+
+  void read_graph() {
+    UOp root = parse_graph(section(sections_, "graph"));
+    if (!root.is(Op::SINK) || root.nsrc() == 0 || !root.src(0).is(Op::LINEAR))
+      throw FormatError("section graph is damaged: it does not begin with a list of calls");
+    out_.nodes.assign(root.src().begin(), root.src().end());
+  }
+
+  void read_meta() {
+    PackReader in = reader("meta");
+    out_.device = remapped(in.text());
+    out_.names = in.list<JitName>([](PackReader& r) {
+      auto position = int(r.number(-1, INT32_MAX));
+      std::string text = r.text();
+      return position < 0 ? JitName(text) : JitName(position);
+    });
+    out_.expected = in.list<InputInfo>([&](PackReader& r) {
+      InputInfo info;
+      info.view = node(r);
+      info.size = r.number(0);
+      info.dtype = dtype_from(r);
+      info.device = remapped(r.text());
+      info.vars = r.list<std::string>([](PackReader& v) { return v.text(); });
+      return info;
+    });
+    out_.variables = in.list<JitVariable>([](PackReader& r) {
+      JitVariable v;
+      v.name = r.text();
+      v.min = r.number();
+      v.max = r.number();
+      return v;
+    });
+    in.end();
+  }
+
+  void read_buffers() {
+    PackReader in = reader("buffers");
+    out_.buffers = in.list<StoredBuffer>([&](PackReader& r) {
+      StoredBuffer b;
+      b.facts.slot = r.number();
+      b.facts.dtype = dtype_from(r);
+      b.facts.elements = r.number(0);
+      b.facts.device = remapped(r.text());
+      b.facts.role = StorageRole(r.number(0, int64_t(StorageRole::Weight)));
+      b.contents = r.list<std::string>([](PackReader& w) { return w.text(); });
+      uint64_t bytes = storage_bytes(b.facts.dtype, uint64_t(b.facts.elements));
+      bool fits = b.contents.empty() || b.contents.size() == split_devices(b.facts.device).size();
+      for (const std::string& c : b.contents) fits &= c.size() == bytes;
+      if (!fits) r.damaged("the contents of slot " + std::to_string(b.facts.slot) + " have another size");
+      return b;
+    });
+    in.end();
+  }
+
+  void read_result() {
+    PackReader in = reader("result");
+    out_.results = in.list<UOp>([&](PackReader& r) { return node(r); });
+    out_.note = in.text();
+    in.end();
+  }
+
+  void check_graph() const {
+    std::map<int64_t, const StoredBuffer*> by_slot;
+    for (const StoredBuffer& b : out_.buffers)
+      if (!by_slot.emplace(b.facts.slot, &b).second)
+        throw FormatError("section buffers is damaged: slot " + std::to_string(b.facts.slot) + " twice");
+    try {
+      verify(out_.nodes[0], Stage::KernelGraph);
+    } catch (const InternalError& e) {
+      throw FormatError(std::string("section graph is damaged: ") + e.what());
+    }
+    for (const UOp& call : out_.nodes[0].src()) {
+      if (!call.is(Op::CALL) || !call.src(0).is(OpSet(Op::PROGRAM, Op::COPY, Op::SLICE)))
+        throw FormatError("section graph is damaged: it lists " + print_line(call));
+      if (call.src(0).is(Op::PROGRAM) && call.src(0).arg().word >= out_.programs.size())
+        throw FormatError("section graph is damaged: it runs a kernel that section programs has not");
+      for (const UOp& argument : call.src().subspan(1))
+        for (const UOp& u : toposort(argument))
+          if (u.is(Op::PARAM) && uint64_t(slot_of(u)) >= out_.expected.size())
+            throw FormatError("section graph is damaged: it has more inputs than section meta");
+    }
+    for (const UOp& root : out_.nodes)
+      for (const UOp& u : toposort(root)) {
+        if (!u.is(Op::BUFFER)) continue;
+        auto it = by_slot.find(slot_of(u));
+        if (it == by_slot.end() || it->second->facts.dtype != u.dtype() ||
+            it->second->facts.elements != elements_of(u))
+          throw FormatError("section buffers is damaged: it does not describe slot " +
+                            std::to_string(slot_of(u)));
+      }
+  }
+
+  std::vector<Section> sections_;
+  const std::map<std::string, std::string>& devices_;
+  Plain out_;
+};
+
+// The graph with this process's slots, devices and programs in one substitution, so that a new slot that
+// equals an old one of another buffer does no harm.
+class Renumber {
+public:
+  Renumber(const Reader& reader, const Plain& plain) : reader_(reader) {
+    for (const StoredBuffer& b : plain.buffers) {
+      int64_t slot = b.facts.slot < 0 ? fresh_internal_slot() : fresh_user_slot();
+      buffers_[b.facts.slot] = buffer_node(slot, b.facts.dtype, b.facts.elements, b.facts.device);
+    }
+  }
+  const UOp& buffer(int64_t old_slot) const { return buffers_.at(old_slot); }
+  const std::map<int64_t, UOp>& buffers() const { return buffers_; }
+  void set_program(size_t position, UOp body) { programs_[position] = std::move(body); }
+
+  UOp operator()(const UOp& root) {
+    if (!root) return root;
+    for (const UOp& u : toposort(root, [&](const UOp& n) { return !done_.contains(n); }))
+      if (!done_.contains(u)) done_[u] = renumbered(u);
+    return done_.at(root);
+  }
+
+private:
+  UOp renumbered(const UOp& u) {
+    if (u.is(Op::BUFFER)) return buffer(slot_of(u));
+    if (u.is(Op::PROGRAM))
+      if (auto it = programs_.find(u.arg().word); it != programs_.end()) return it->second;
+    std::vector<UOp> src;
+    for (const UOp& s : u.src()) src.push_back(done_.at(s));
+    if (u.is(OpSet(Op::PARAM, Op::COPY))) {
+      std::vector<int64_t> ints(u.arg().ints().begin(), u.arg().ints().end());
+      std::vector<std::string> texts(u.arg().texts().begin(), u.arg().texts().end());
+      for (std::string& device : texts) device = reader_.remapped(device);
+      return make(u.op(), u.dtype(), src, Arg(std::move(ints), std::move(texts)), u.lanes());
+    }
+    return with_sources(u, src);
+  }
+
+  const Reader& reader_;
+  std::map<int64_t, UOp> buffers_;
+  std::unordered_map<uint64_t, UOp> programs_;
+  std::unordered_map<UOp, UOp, UOpHash> done_;
+};
+
+AnyBuffer filled(const UOp& node, const std::vector<std::string>& contents) {
+  AnyBuffer buffer = slot_of(node) < 0 ? make_storage(node) : any_buffer_of(node);
+  std::vector<BufferRef> parts = shards(buffer);
+  for (size_t i = 0; i < contents.size(); ++i) {
+    parts[i]->allocate();
+    if (!contents[i].empty()) parts[i]->copy_in(std::as_bytes(std::span(contents[i])));
+  }
+  return buffer;
+}
+
+// The caller's storage for a node that the file has no contents of.
+AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOptions& options) {
+  std::optional<AnyBuffer> found = options.storage ? options.storage(wanted) : std::nullopt;
+  if (!found || !has_value(*found))
+    throw FormatError("buffer slot " + std::to_string(wanted.slot) + " unresolved: the capture reads " +
+                      std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device +
+                      " that the file does not hold; save it with its weights, or give LoadOptions::storage");
+  std::vector<BufferRef> parts = shards(*found);
+  std::vector<std::string> devices = split_devices(wanted.device);
+  bool fits = parts.size() == devices.size();
+  for (size_t i = 0; fits && i < parts.size(); ++i)
+    fits = parts[i]->dtype() == wanted.dtype && parts[i]->count() == uint64_t(wanted.elements) &&
+           parts[i]->device().name() == devices[i];
+  if (!fits)
+    throw FormatError("the storage given for buffer slot " + std::to_string(wanted.slot) + " is not " +
+                      std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device);
+  if (slot_of(node) >= 0) set_buffer(node, *found);
+  return *found;
+}
+
+} // namespace
+
+LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
+  Reader reader(file, options.devices);
+  Plain plain = reader.run();
+  Renumber renumber(reader, plain);
+  LoadedCapture out;
+  for (size_t i = 0; i < plain.programs.size(); ++i) {
+    SavedProgram& p = plain.programs[i];
+    p.entry.sink = renumber(p.entry.sink);
+    for (auto* sizes : {&p.entry.global, &p.entry.local})
+      for (UOp& size : *sizes) size = renumber(size);
+    UOp loaded = reusable(p);
+    ++(loaded ? out.reused : out.compiled);
+    renumber.set_program(i, loaded ? loaded : p.entry.sink);
+  }
+  CaptureParts& parts = out.parts;
+  parts.device = plain.device;
+  parts.to_program = options.to_program;
+  parts.planned = renumber(plain.nodes[0]);
+  if (out.compiled) parts.planned = compile_linear(device(parts.device), options.to_program, parts.planned);
+  for (InputInfo& info : plain.expected) info.view = renumber(info.view);
+  parts.expected = std::move(plain.expected);
+  parts.names = std::move(plain.names);
+  parts.variables = std::move(plain.variables);
+  for (const StoredBuffer& b : plain.buffers) {
+    if (b.facts.role == StorageRole::Arena) continue;
+    const UOp& node = renumber.buffer(b.facts.slot);
+    bool absent = b.facts.role == StorageRole::Weight && b.contents.empty();
+    parts.bound.emplace_back(node, absent ? provided(node, b.facts, options) : filled(node, b.contents));
+    if (b.facts.role == StorageRole::State) parts.once.push_back(node);
+  }
+  for (const UOp& u : plain.results) out.results.push_back(renumber(u));
+  out.note = std::move(plain.note);
+  out.storage = renumber.buffers();
+  return out;
+}
+
+} // namespace tolk::engine

@@ -1,0 +1,61 @@
+// Captured functions of tensors in files (engine/saved_capture.h has what such a file holds).
+//
+//   write_file("step.tolk", save_jit(step, {.weights = true}));       // after its second call
+//   LoadedJit again = load_jit(read_file("step.tolk"));               // in another process
+//   std::vector<Tensor> y = again(x, std::vector<Tensor>{bias});
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tolk/base/api.h"
+#include "tolk/engine/saved_capture.h"
+#include "tolk/tensor/jit.h"
+
+namespace tolk {
+
+struct SaveJitOptions {
+  // Also the contents of tensors that the function only reads. Without it, load_jit wants their storage from
+  // LoadOptions::storage. Tensors that it updates are saved with their contents in any case.
+  bool weights = false;
+};
+
+// Throws JitError "can't save an uncaptured JIT", and what engine::save_capture throws.
+template <class R, class... Args>
+std::string save_jit(const Jit<R(Args...)>& jit, const SaveJitOptions& options = {}) {
+  auto captured = jit.captured();
+  if (!captured) throw JitError("can't save an uncaptured JIT: it has a capture after its second call");
+  engine::SaveOptions save;
+  save.weights = options.weights;
+  auto value = captured->ret;
+  auto visit = [&](Tensor& t) { save.results.push_back(t.defined() ? t.node() : UOp()); };
+  detail::visit_result(value, visit);
+  return engine::save_capture(*captured, save);
+}
+
+// Replays from its first call on. Handles share one capture; one thread at a time may call it.
+class TOLK_API LoadedJit {
+public:
+  explicit LoadedJit(engine::LoadedCapture loaded);
+
+  // The arguments as the captured function takes them; only tensors and bound sizes matter. Gives the
+  // tensors of its result in order, the same ones at every call: the next call overwrites their storage.
+  // Throws what a replay of Jit throws.
+  template <class... Args> std::vector<Tensor> operator()(const Args&... arguments) {
+    detail::JitCall call;
+    (detail::visit_argument(call, arguments), ...);
+    return run(call);
+  }
+  const std::shared_ptr<engine::CapturedJit<std::vector<Tensor>>>& captured() const { return captured_; }
+
+private:
+  std::vector<Tensor> run(detail::JitCall& call);
+  std::shared_ptr<engine::CapturedJit<std::vector<Tensor>>> captured_;
+};
+
+// Throws what engine::load_capture throws: FormatError for a damaged file, before any device is opened.
+TOLK_API LoadedJit load_jit(std::string_view file, const engine::LoadOptions& options = {});
+
+} // namespace tolk
