@@ -147,6 +147,7 @@ public:
   explicit Links(const Nodes& inputs) : inputs_(inputs) {}
 
   bool follow(const UOp& value, const UOp& storage) {
+    if (value.is(Op::AFTER)) return true; // a write equals no other: once recorded, it was this one
     UOp base = base_of(storage);
     if (inputs_.contains(base) || !depends(value)) return true;
     std::optional<AnyBuffer> known = known_storage(base);

@@ -1,6 +1,7 @@
 #include "tolk/engine/realize.h"
 
 #include <chrono>
+#include <unordered_set>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
@@ -11,6 +12,7 @@
 #include "tolk/schedule/realized.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 
 namespace tolk::engine {
 namespace {
@@ -66,25 +68,82 @@ void Prepared::run() const {
 
 namespace {
 
-// Values of no storage, such as constants, are nodes that everybody shares, on any device: they stay as they
-// are, and only whoever realized them has storage.
-void remember(std::span<const UOp> roots, const std::vector<UOp>& results) {
-  for (size_t i = 0; i < roots.size(); ++i)
+// The view of storage that a written value is, with realised values in it replaced; null when it is computed.
+UOp written_view(const UOp& u) {
+  UOp at = schedule::realized_form(u);
+  if (at.is(ops::Storage)) return at;
+  if (at.is(OpSet(Op::AFTER, Op::DETACH))) return written_view(at.src(0));
+  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI))) return {};
+  UOp below = written_view(at.src(0));
+  if (!below || below == at.src(0)) return below ? at : UOp();
+  std::vector<UOp> src(at.src().begin(), at.src().end());
+  src[0] = below;
+  return with_sources(at, src);
+}
+
+// A view of storage that was written, over its latest state; null for other values.
+UOp over_state(const UOp& root) {
+  UOp at = schedule::realized_form(root);
+  if (is_state(at)) return at;
+  if (at.is(Op::DETACH)) return over_state(at.src(0));
+  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI))) return {};
+  UOp below = over_state(at.src(0));
+  if (!below || below == at.src(0)) return below ? at : UOp();
+  std::vector<UOp> src(at.src().begin(), at.src().end());
+  src[0] = below;
+  return with_sources(at, src);
+}
+
+// The AFTERs below the roots, sources first, whose writes are among the calls of their schedule.
+std::vector<UOp> writes_below(std::span<const UOp> roots) {
+  std::vector<UOp> writes;
+  std::unordered_set<UOp, UOpHash> seen;
+  std::vector<std::pair<UOp, size_t>> stack;
+  auto visit = [&](const UOp& u) {
+    UOp form = schedule::realized_form(u);
+    if (form.dtype() != DType::Index && seen.insert(form).second) stack.emplace_back(form, 0);
+  };
+  for (const UOp& root : roots) {
+    visit(root);
+    while (!stack.empty()) {
+      auto& [u, next] = stack.back();
+      if (next < u.nsrc()) {
+        UOp source = u.src(next++); // the stack may move
+        visit(source);
+        continue;
+      }
+      if (u.is(Op::AFTER) && !is_state(u)) writes.push_back(u);
+      stack.pop_back();
+    }
+  }
+  return writes;
+}
+
+// Each write remembers that it was done, each value its storage. Values of no storage, such as constants, are
+// nodes that everybody shares, on any device: they stay as they are, and only whoever realized them has
+// storage.
+void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::vector<UOp>& results) {
+  for (const UOp& u : writes)
+    if (UOp view = written_view(u)) schedule::set_realized(u, state_of(view));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (UOp now = over_state(roots[i])) results[i] = now;
     if (roots[i] != results[i] && !device_of(roots[i]).empty()) schedule::set_realized(roots[i], results[i]);
+  }
 }
 
 } // namespace
 
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
+  std::vector<UOp> writes = writes_below(roots), results;
   if (is_capturing()) {
-    schedule::Schedule captured = create_schedule(roots, device);
-    remember(roots, captured.results);
-    return captured.results;
+    results = create_schedule(roots, device).results;
+  } else {
+    Prepared prepared = prepare(roots, device);
+    prepared.run();
+    results = std::move(prepared.results);
   }
-  Prepared prepared = prepare(roots, device);
-  prepared.run();
-  remember(roots, prepared.results);
-  return prepared.results;
+  remember(roots, writes, results);
+  return results;
 }
 
 std::vector<std::byte> read_bytes(const UOp& result) {

@@ -4,6 +4,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/state.h"
 
 namespace tolk::engine {
 namespace {
@@ -76,7 +77,7 @@ UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_pt
 
 UOp contiguous_storage(const UOp& node) {
   UOp at = node;
-  while (at.is(Op::RESHAPE)) at = at.src(0);
+  while (at.is(Op::RESHAPE) || is_state(at)) at = UOp(at.src(0));
   return at.is(OpSet(Op::BUFFER, Op::SLICE)) ? at : UOp();
 }
 

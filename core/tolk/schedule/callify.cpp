@@ -6,6 +6,7 @@
 #include "tolk/base/error.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 
 namespace tolk::schedule {
 namespace {
@@ -103,6 +104,10 @@ Callified callify(std::span<const UOp> roots) {
     }
     src.clear();
     for (const UOp& s : u.src()) src.push_back(done.at(realized_form(s).node()));
+    if (u.is(Op::AFTER)) { // their numbers tell nodes apart, not computations
+      done[u.node()] = is_state(u) ? src[0] : make(u.op(), u.dtype(), src, {}, u.lanes());
+      continue;
+    }
     done[u.node()] = make(u.op(), u.dtype(), src, u.arg(), u.lanes());
   }
   src.clear();

@@ -8,6 +8,7 @@
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -125,6 +126,7 @@ private:
   std::optional<Values> node(const UOp& u, const Sizes& sizes) {
     size_t rank = sizes.size();
     bool known = true;
+    if (is_state(u)) return of(u.src(0));
     switch (u.op()) {
     case Op::CONST:
       return Values{scalar_of(u)};

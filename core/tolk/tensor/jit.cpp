@@ -11,6 +11,7 @@
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -48,7 +49,8 @@ namespace {
 
 UOp storage_node(const Tensor& t) {
   UOp at = schedule::realized_form(t.node());
-  while (at.nsrc() > 0 && at.is(ops::Movement | OpSet(Op::SLICE, Op::BITCAST, Op::DETACH, Op::MULTI)))
+  while (at.nsrc() > 0 &&
+         (is_state(at) || at.is(ops::Movement | OpSet(Op::SLICE, Op::BITCAST, Op::DETACH, Op::MULTI))))
     at = schedule::realized_form(at.src(0));
   return at.is(Op::BUFFER) ? at : UOp();
 }
@@ -67,7 +69,7 @@ bool is_constant(const Tensor& t) { return t.device().empty(); }
 engine::JitInput described(const Tensor& t, engine::VarVals& values) {
   engine::JitInput out;
   out.storage = storage_node(t);
-  UOp value = schedule::realized_form(t.node());
+  UOp value = without_states(schedule::realized_form(t.node()));
   UOpMap map;
   map[out.storage] = param_node(0, out.storage.dtype(), elements_of(out.storage));
   std::set<std::string> names;
@@ -115,7 +117,7 @@ void JitCall::size(const SInt& value) { sizes_.push_back(value); }
 
 std::vector<UOp> JitCall::deep() const {
   std::vector<UOp> out;
-  for (const Tensor& t : deep_) out.push_back(schedule::realized_form(t.node()));
+  for (const Tensor& t : deep_) out.push_back(without_states(schedule::realized_form(t.node())));
   return out;
 }
 

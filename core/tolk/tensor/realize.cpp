@@ -8,6 +8,7 @@
 #include "tolk/schedule/realized.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/eval.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -129,8 +130,8 @@ Tensor& Tensor::assign(const Tensor& value) {
     node_ = value.node();
     return *this;
   }
-  UOp effect = store_to(target, value.node());
-  node_ = after(target, std::span(&effect, 1));
+  target = without_states(target);
+  node_ = after_write(target, store_to(target, value.node()));
   return *this;
 }
 
