@@ -123,6 +123,21 @@ struct CountingCompiler {
   }
 };
 
+inline UOp add_call(const UOp& out, const UOp& in, int64_t amount, const std::string& name = {}) {
+  return call_of(add_sink(elements_of(out), amount, name), {out, in});
+}
+
+// out[0] = value.
+inline std::string value_kernel(const std::string& name) {
+  return "kernel " + name +
+         "\nparam buffer i32 w 0\nparam value i32 0 100\n%0 = PARAM i32 [0]\n%1 = PARAM i32 [1]\n"
+         "%2 = CONST i32 0\n%3 = STORE i32 %0 %2 %1\n";
+}
+
+inline MultiBufferRef shards_of(engine::BufferBinding& binding, const UOp& node) {
+  return std::get<MultiBufferRef>(engine::resolve_buffer(binding, {}, node));
+}
+
 // Whether calling `body` throws an `Error` whose text contains `words`.
 template <class Error, class Body> std::string error_of(const Body& body) {
   try {

@@ -20,10 +20,6 @@ UOp compiled_by(CountingCompiler& stub, const std::string& ambient, std::vector<
   return compile_linear(device(ambient), stub.function(), linear_of(std::move(calls)));
 }
 
-UOp add_call(const UOp& out, const UOp& in, int64_t amount, const std::string& name = {}) {
-  return call_of(add_sink(elements_of(out), amount, name), {out, in});
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_CASE(R_15_sinks_become_programs) {

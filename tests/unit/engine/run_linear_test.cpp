@@ -1,9 +1,5 @@
-// Executing LINEARs: rows R-35 to R-40, R-46 to R-48, R-50, R-51, MD-18, MD-19, RG-10, RG-17, E-01, E-02.
-#include <unistd.h>
-
+// Executing LINEARs: rows R-35 to R-40, R-50, R-51, RG-10, RG-17, E-01.
 #include <cmath>
-#include <cstdio>
-#include <regex>
 #include <thread>
 
 #include <boost/test/unit_test.hpp>
@@ -20,44 +16,6 @@
 using namespace tolk;
 using namespace tolk::engine;
 using namespace tolk::test;
-
-namespace {
-
-UOp add_call(const UOp& out, const UOp& in, int64_t amount) {
-  return call_of(add_sink(elements_of(out), amount), {out, in});
-}
-
-// What `body` writes to standard error.
-std::string stderr_of(const std::function<void()>& body) {
-  std::fflush(stderr);
-  int saved = dup(2);
-  FILE* file = std::tmpfile();
-  dup2(fileno(file), 2);
-  body();
-  std::fflush(stderr);
-  dup2(saved, 2);
-  close(saved);
-  std::string text(size_t(std::ftell(file)), '\0');
-  text.resize(size_t(lseek(fileno(file), 0, SEEK_END)));
-  std::rewind(file);
-  size_t got = std::fread(text.data(), 1, text.size(), file);
-  text.resize(got);
-  std::fclose(file);
-  return text;
-}
-
-// out[0] = value.
-std::string value_kernel(const std::string& name) {
-  return "kernel " + name +
-         "\nparam buffer i32 w 0\nparam value i32 0 100\n%0 = PARAM i32 [0]\n%1 = PARAM i32 [1]\n"
-         "%2 = CONST i32 0\n%3 = STORE i32 %0 %2 %1\n";
-}
-
-MultiBufferRef shards_of(BufferBinding& binding, const UOp& node) {
-  return std::get<MultiBufferRef>(resolve_buffer(binding, {}, node));
-}
-
-} // namespace
 
 BOOST_AUTO_TEST_CASE(R_35_calls_run_in_order) {
   TestBackend& x = tb();
@@ -205,17 +163,6 @@ BOOST_AUTO_TEST_CASE(R_39_a_slice_call_binds_a_view) {
   BOOST_TEST((ints_of(result) == std::vector<int32_t>{154, 155}));
 }
 
-BOOST_AUTO_TEST_CASE(R_39_a_slice_of_a_multi_device_buffer) {
-  TestBackend& x = tb();
-  std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
-  UOp base = internal_ints(4, both), out = internal_ints(2, both);
-  BufferBinding binding(device(one));
-  run_linear(binding, linear_of({view_call(out, base, 8, 2)}));
-  MultiBufferRef view = shards_of(binding, out), whole = shards_of(binding, base);
-  for (size_t j = 0; j < 2; ++j)
-    BOOST_TEST((view->shard(j)->offset() == 8 && view->shard(j)->base_id() == whole->shard(j)->id()));
-}
-
 BOOST_AUTO_TEST_CASE(R_40_a_copy_call_transfers) {
   TestBackend &x = tb(), &y = tb("YDEV");
   x.reset(), y.reset();
@@ -230,83 +177,6 @@ BOOST_AUTO_TEST_CASE(R_40_a_copy_call_transfers) {
   BOOST_TEST((x.counters().copy_out - before.copy_out == 1U && y.counters().copy_in == 1U));
   BOOST_TEST((ints_of(native) == std::vector<int32_t>{1, 2, 3}));
   BOOST_TEST((ints_of(bounced) == std::vector<int32_t>{1, 2, 3}));
-}
-
-BOOST_AUTO_TEST_CASE(R_46_one_launch_for_each_position) {
-  TestBackend& x = tb();
-  x.reset();
-  clear_caches();
-  std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
-  UOp out = internal_ints(1, both);
-  UOp program = flat_program(
-      device(one), {.text = value_kernel("positions"), .vars = {{"_device_num", DType::I32, 0, 1}}});
-  BufferBinding binding(device(one));
-  run_linear(binding, linear_of({call_of(program, {out})}));
-  std::vector<tb_record> launches = x.launches();
-  BOOST_REQUIRE(launches.size() == 2U);
-  BOOST_TEST((launches[0].device == device(one).index() && launches[0].values[0] == 0));
-  BOOST_TEST((launches[1].device == device(two).index() && launches[1].values[0] == 1));
-  MultiBufferRef result = shards_of(binding, out);
-  BOOST_TEST((ints_of(result->shard(0)) == std::vector<int32_t>{0}));
-  BOOST_TEST((ints_of(result->shard(1)) == std::vector<int32_t>{1}));
-  // Also with a single shard, and only for storage on several devices.
-  UOp alone = internal_ints(1, one);
-  UOp stacked = mstack(std::span(&alone, 1));
-  run_linear(binding, linear_of({call_of(program, {stacked})}));
-  BOOST_TEST((ints_of(resolve(binding, {}, alone)) == std::vector<int32_t>{0}));
-}
-
-BOOST_AUTO_TEST_CASE(R_47_multi_device_copies_go_pair_by_pair) {
-  TestBackend &x = tb(), &y = tb("YDEV");
-  x.reset(), y.reset();
-  auto unmapped = [](tb_options& o) { o.host_map = 0; };
-  std::string x1 = x.open_name(unmapped), x2 = x.open_name(unmapped), y1 = y.open_name(unmapped),
-              y2 = y.open_name(unmapped);
-  UOp from = internal_ints(2, x1 + "," + x2), near = internal_ints(2, x2 + "," + x1),
-      far = internal_ints(2, y1 + "," + y2), source = int_storage({9, 8}, x1);
-  BufferBinding binding(device(x1));
-  MultiBufferRef shards = shards_of(binding, from);
-  shards->allocate();
-  std::vector<int32_t> first = {1, 2}, second = {3, 4};
-  shards->shard(0)->copy_in(std::as_bytes(std::span(first)));
-  shards->shard(1)->copy_in(std::as_bytes(std::span(second)));
-  tb_counters before = x.counters();
-  run_linear(binding, linear_of({copy_call(near, from)}));
-  BOOST_TEST((x.counters().copy - before.copy == 2U && x.counters().copy_out == before.copy_out));
-  BOOST_TEST((ints_of(shards_of(binding, near)->shard(0)) == first));
-  BOOST_TEST((ints_of(shards_of(binding, near)->shard(1)) == second));
-  before = x.counters();
-  run_linear(binding, linear_of({copy_call(far, from)}));
-  BOOST_TEST((x.counters().copy_out - before.copy_out == 2U && y.counters().copy_in == 2U));
-  BOOST_TEST((ints_of(shards_of(binding, far)->shard(1)) == second));
-  // One source to every destination.
-  run_linear(binding, linear_of({copy_call(far, source)}));
-  for (size_t j = 0; j < 2; ++j)
-    BOOST_TEST((ints_of(shards_of(binding, far)->shard(j)) == std::vector<int32_t>{9, 8}));
-  BOOST_TEST(
-      says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({copy_call(source, from)})); }),
-           "mixed single and multi-device buffers"));
-}
-
-BOOST_AUTO_TEST_CASE(R_48_debug_2_waits_for_every_launch) {
-  TestBackend& x = tb();
-  x.reset();
-  Device& d = x.open();
-  UOp a = int_storage({1, 2}, d.name()), b = new_ints(2, d.name());
-  UOp linear = linear_of({add_call(b, a, 5), add_call(a, b, 6)});
-  BufferBinding binding(d);
-  run_linear(binding, linear);
-  for (const tb_record& r : x.launches()) BOOST_TEST(r.timed == 0U);
-  Config verbose = Config::current();
-  verbose.debug = 2;
-  size_t before = x.launches().size();
-  stderr_of([&] {
-    ScopedConfig scope(verbose);
-    run_linear(binding, linear);
-  });
-  std::vector<tb_record> launches = x.launches();
-  BOOST_REQUIRE(launches.size() == before + 2);
-  for (size_t i = before; i < launches.size(); ++i) BOOST_TEST(launches[i].timed == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(R_50_a_list_is_checked_before_anything_runs) {
@@ -399,54 +269,6 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_the_output_runs_another_program) {
   BOOST_TEST((ints_of(x) == std::vector<int32_t>{2, 3, 4, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(MD_18_shard_counts_must_agree) {
-  TestBackend& x = tb();
-  std::vector<std::string> names;
-  for (int i = 0; i < 4; ++i) names.push_back(x.open_name());
-  UOp two = internal_ints(2, names[0] + "," + names[1]), four = internal_ints(2, join_devices(names)),
-      one = internal_ints(2, names[0]);
-  BufferBinding binding(device(names[0]));
-  BOOST_TEST(
-      says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, four, 1)})); }),
-           "disagree on device count"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, one, 1)})); }),
-                  "mixed single and multi-device buffers"));
-}
-
-BOOST_AUTO_TEST_CASE(MD_19_a_sharded_program_is_compiled_once) {
-  TestBackend& x = tb();
-  x.reset();
-  clear_caches();
-  std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
-  UOp a = internal_ints(4, both), out = internal_ints(4, both);
-  UOp o = param_node(0, DType::I32, 4), p = param_node(1, DType::I32, 4),
-      i = range_node(4, 0, AxisType::Loop);
-  UOp effect = store(o, i, alu(Op::ADD, load(p, i), load(p, i))), ended = end(effect, std::span(&i, 1));
-  BufferBinding binding(device(one));
-  MultiBufferRef in = shards_of(binding, a);
-  in->allocate();
-  for (int32_t j = 0; j < 2; ++j) {
-    std::vector<int32_t> values(4, 10 * j + 1);
-    in->shard(size_t(j))->copy_in(std::as_bytes(std::span(values)));
-  }
-  CountingCompiler stub;
-  run_linear(device(one), stub.function(), binding,
-             linear_of({call_of(kernel_sink(std::span(&ended, 1)), {out, a})}));
-  BOOST_TEST(stub.calls == 1);
-  BOOST_TEST((x.counters().load == 2U && x.counters().launches == 2U));
-  for (int32_t j = 0; j < 2; ++j)
-    BOOST_TEST((ints_of(shards_of(binding, out)->shard(size_t(j))) == std::vector<int32_t>(4, 20 * j + 2)));
-}
-
-BOOST_AUTO_TEST_CASE(positions_that_need_different_targets_are_refused) {
-  std::string one = tb().open_name(), other = tb("YDEV").open_name();
-  UOp a = internal_ints(2, one + "," + other), b = internal_ints(2, one + "," + other);
-  BufferBinding binding(device(one));
-  for (int i = 0; i < 2; ++i) // what failed to resolve is not taken for resolved the next time
-    BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(a, b, 1)})); }),
-                    "positions 0 and 1 need different targets"));
-}
-
 BOOST_AUTO_TEST_CASE(RG_10_a_kernel_gets_only_what_it_reads_and_writes) {
   TestBackend& x = tb();
   x.reset();
@@ -492,44 +314,6 @@ BOOST_AUTO_TEST_CASE(RG_17_a_timed_cpu_launch_has_a_time) {
   BOOST_TEST((ints_of(b) == std::vector<int32_t>(1000, 2)));
 }
 #endif
-
-BOOST_AUTO_TEST_CASE(statistics_count_launches_operations_and_bytes) {
-  TestBackend& x = tb();
-  std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
-  UOp a = internal_ints(8, both), b = internal_ints(8, both), c = internal_ints(8, one), d = new_ints(8, two);
-  BufferBinding binding(device(one));
-  shards_of(binding, a)->allocate();
-  UOp linear = linear_of({add_call(b, a, 1), copy_call(d, c)});
-  GlobalCounters::reset();
-  run_linear(binding, linear);
-  GlobalCounters now = GlobalCounters::get();
-  BOOST_TEST(now.kernel_count == 3); // two positions and a copy
-  BOOST_TEST(now.global_ops == 2 * 8);
-  BOOST_TEST(now.global_mem == 2 * (32 + 32) + 32);
-  BOOST_TEST(now.time_sum_s == 0.0);
-  BOOST_TEST((now.mem_used_per_device.at(one) == 4 * 32 - 32 && now.mem_used_per_device.at(two) == 3 * 32));
-  run_linear(binding, linear, {.update_stats = false});
-  BOOST_TEST(GlobalCounters::get().kernel_count == 3);
-  run_linear(binding, linear);
-  BOOST_TEST(GlobalCounters::get().kernel_count == 6);
-  GlobalCounters::reset();
-  now = GlobalCounters::get();
-  BOOST_TEST((now.kernel_count == 0 && now.global_ops == 0 && now.mem_used > 0));
-  BOOST_TEST(count_kernels(linear) == 2U);
-}
-
-BOOST_AUTO_TEST_CASE(memory_returns_with_the_binding) {
-  Device& d = tb().open();
-  int64_t before = GlobalCounters::get().mem_used;
-  {
-    UOp a = internal_ints(100, d.name()), b = internal_ints(100, d.name());
-    BufferBinding binding(d);
-    resolve(binding, {}, a)->allocate();
-    run_linear(binding, linear_of({add_call(b, a, 1)}));
-    BOOST_TEST(GlobalCounters::get().mem_used == before + 800);
-  }
-  BOOST_TEST(GlobalCounters::get().mem_used == before);
-}
 
 BOOST_AUTO_TEST_CASE(a_graph_call_without_graphs_runs_its_calls) {
   TestBackend& x = tb();
@@ -591,50 +375,6 @@ BOOST_AUTO_TEST_CASE(threads_share_the_caches) {
   for (std::thread& thread : threads) thread.join();
   for (int32_t t = 0; t < kThreads; ++t)
     BOOST_TEST((results[size_t(t)] == std::vector<int32_t>{t + 12 * kRounds, 10 * t + 12 * kRounds}));
-}
-
-BOOST_AUTO_TEST_CASE(E_02_debug_2_prints_a_line_for_each_launch_and_copy) {
-  TestBackend& x = tb();
-  std::string one = x.open_name(), two = x.open_name();
-  UOp a = int_storage(std::vector<int32_t>(100, 1), one), b = new_ints(100, one), c = new_ints(100, two);
-  UOp pair = internal_ints(100, one + "," + two), sum = internal_ints(100, one + "," + two);
-  UOp linear = linear_of({add_call(b, a, 5), copy_call(c, b), add_call(sum, pair, 1)});
-  BufferBinding binding(device(one));
-  BOOST_TEST(stderr_of([&] { run_linear(binding, linear); }).empty());
-  Config verbose = Config::current();
-  verbose.debug = 2;
-  setenv("NO_COLOR", "1", 1);
-  std::string text = stderr_of([&] {
-    ScopedConfig scope(verbose);
-    GlobalCounters::reset();
-    run_linear(binding, linear);
-  });
-  unsetenv("NO_COLOR");
-  std::vector<std::string> lines;
-  std::regex line(
-      R"(\*\*\* (\S+) +(\d+) (.*?) +arg +(\d+) mem +[0-9.]+ GB tm +[0-9.]+us/ *[0-9.]+ms \(.*GFLOPS.*GB/s\))");
-  size_t count = 0;
-  std::vector<std::string> expected = {one, two, one, two};
-  for (std::sregex_iterator it(text.begin(), text.end(), line), end; it != end; ++it, ++count) {
-    BOOST_REQUIRE(count < expected.size());
-    BOOST_TEST((*it)[1].str() == expected[count].substr(0, 7));
-    BOOST_TEST((*it)[2].str() == std::to_string(count + 1));
-    BOOST_TEST((*it)[4].str() == "2");
-    if (count == 1) BOOST_TEST((*it)[3].str().rfind("copy      400", 0) == 0U, (*it)[3].str());
-    if (count == 0) BOOST_TEST((*it)[3].str().rfind("e_", 0) == 0U, (*it)[3].str());
-  }
-  BOOST_TEST(count == 4U, text);
-  // DEBUG=3 shows the opts of kernels that run for the first time in the binding.
-  verbose.debug = 3;
-  UOp d = new_ints(100, one);
-  UOp fresh = linear_of({add_call(d, a, 5)});
-  for (const char* expected_words : {"opts of e_", ""}) {
-    text = stderr_of([&] {
-      ScopedConfig scope(verbose);
-      run_linear(binding, fresh);
-    });
-    BOOST_TEST(says(text, "opts of e_") == (*expected_words != 0), text);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(E_01_settings_are_read_where_they_are_used_and_restored) {
