@@ -19,6 +19,8 @@ struct LoadedModel {
   std::string device;
   RunModel run;
   std::function<onnx::Timings()> timings;
+  // The compiled form for these inputs as the bytes of a file; empty for a model that comes from such a file.
+  std::function<std::string(const std::vector<io::NamedValue>&)> save;
 };
 
 // Loads a model's file for a run. Throws the errors of onnx::Model::load.

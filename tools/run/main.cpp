@@ -16,6 +16,7 @@
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/base/version.h"
+#include "tolk/io/mapped_file.h"
 
 namespace {
 
@@ -35,13 +36,20 @@ int run_once(const Options& options) {
   for (const InputValue& input : inputs.values) values.push_back({input.name, input.value});
 
   RunReport report;
+  report.notes = std::move(inputs.notes);
   report.outputs = model.run(values);
   for (uint64_t i = 1; i < options.runs; ++i) report.outputs = model.run(values);
+  if (!options.save.empty()) {
+    if (!model.save)
+      throw InvalidArgument(options.model + " is a saved model already; --save takes the ONNX file");
+    std::string bytes = model.save(values);
+    io::write_file(options.save, std::as_bytes(std::span(bytes)));
+    report.notes.push_back("compiled model stored in " + options.save);
+  }
   progress.clear();
   report.model = options.model;
   report.device = model.device;
   report.inputs = std::move(inputs.values);
-  report.notes = std::move(inputs.notes);
   report.stored = store_outputs(report.outputs, options.outputs);
   report.timings = model.timings();
   report.runs = options.runs;

@@ -47,6 +47,10 @@ constexpr OptionRow kRows[] = {
 
     {"runs", 0, "N", false, kRuns,
      "Run N times, 1 when not given. The median is over all runs after the first, which also warms caches."},
+    {"save", 0, "FILE", false, kRuns,
+     "Store the compiled model - kernels, weights, plan - for the shapes of this run. tolk-run FILE then "
+     "runs "
+     "it without importing, scheduling or, on the same kind of device, compiling anything."},
     {"json", 0, nullptr, false, kRuns,
      "Print one JSON object on standard output instead of text; also with --check, --list-devices and --env. "
      "Times are in "
@@ -69,6 +73,7 @@ constexpr OptionRow kRows[] = {
 };
 
 constexpr const char* kUsage = "Usage: tolk-run MODEL.onnx [options]\n"
+                               "       tolk-run MODEL.tolk [options]       a model stored by --save\n"
                                "       tolk-run --check DIR [options]\n"
                                "       tolk-run --list-devices | --env | --help | --version\n";
 constexpr const char* kIntroduction =
@@ -84,6 +89,7 @@ constexpr Example kExamples[] = {
     {"DEVICE=CPU tolk-run net.onnx --input x=image.npy --output y=scores.npy",
      "one input, one stored output"},
     {"tolk-run gpt.onnx --dim batch=2 --dim seq=16 --fill ids=0..96", "sizes and values for open dimensions"},
+    {"tolk-run net.onnx --save net.tolk && tolk-run net.tolk", "compile once, start fast from then on"},
     {"tolk-run --check cases/test_relu", "compare with stored results"},
     {"tolk-run --list-devices -v", "why is my device not there?"},
 };

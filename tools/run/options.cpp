@@ -163,6 +163,12 @@ void read_values(Options& o, const po::variables_map& map) {
   }
 }
 
+void read_save(Options& o, const po::variables_map& map) {
+  o.save = single(map, "save");
+  if (map.count("save") && o.save.empty())
+    refuse("--save needs a file: tolk-run MODEL.onnx --save model.tolk");
+}
+
 void read_devices(Options& o, const po::variables_map& map) {
   o.device = single(map, "device");
   if (map.count("device") && o.device.empty())
@@ -194,6 +200,7 @@ void check_combination(const Options& o, const po::variables_map& map) {
       {"fill", {Run}, "it is about a model that runs"},
       {"seed", {Run}, "it is about a model that runs"},
       {"runs", {Run}, "it is about a model that runs"},
+      {"save", {Run}, "it is about a model that runs"},
       {"dim", {Run, Check, CheckMany}, "it is about a model that runs"},
       {"verbose", {ListDevices}, "it adds to --list-devices; DEBUG=1 to 7 makes a run talk"},
       {"types-only", {Check}, "it belongs to --check"},
@@ -245,6 +252,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   o.command = choose(map, o.model);
   if (o.command == Command::Help || o.command == Command::Version) return o;
   read_values(o, map);
+  read_save(o, map);
   read_devices(o, map);
   o.json = map["json"].as<bool>();
   o.verbose = map["verbose"].as<bool>();

@@ -32,6 +32,7 @@ struct Options {
   std::map<std::string, Range> fills;
   uint64_t seed = 0;
   uint64_t runs = 1;
+  std::string save;   // file for the compiled model; empty: none
   std::string device; // empty: not given
   std::vector<std::string> plugins;
   std::vector<std::pair<std::string, std::string>> plugin_options;

@@ -4,10 +4,39 @@
 #include <utility>
 
 #include "tolk/base/config.h"
+#include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
+#include "tolk/onnx/model_saved.h"
 
 namespace tolk::run {
+namespace {
+
+std::map<std::string, io::Value> by_name(const std::vector<io::NamedValue>& inputs) {
+  std::map<std::string, io::Value> values;
+  for (const io::NamedValue& input : inputs) values.insert_or_assign(input.name, input.value);
+  return values;
+}
+
+// What is the same for a model and its saved form.
+template <class AnyModel> LoadedModel launched(std::shared_ptr<AnyModel> model, Progress& progress) {
+  LoadedModel loaded;
+  loaded.inputs = model->inputs();
+  loaded.outputs = model->outputs();
+  loaded.device = model->device();
+  loaded.timings = [model] { return model->timings(); };
+  loaded.run = [model, &progress](const std::vector<io::NamedValue>& inputs) {
+    std::vector<io::Value> results = model->run(by_name(inputs));
+    progress.clear();
+    std::vector<io::NamedValue> named;
+    for (size_t i = 0; i < results.size(); ++i)
+      named.push_back({model->outputs()[i].name, std::move(results[i])});
+    return named;
+  };
+  return loaded;
+}
+
+} // namespace
 
 void set_up_devices(const Options& options) {
   for (const auto& [key, value] : options.plugin_options) set_plugin_option(key, value);
@@ -16,6 +45,14 @@ void set_up_devices(const Options& options) {
 
 Loader engine_loader(const Options& options, Progress& progress) {
   return [&options, &progress](const std::string& path) {
+    if (onnx::SavedModel::is_one(path)) {
+      if (!options.shapes.empty() || !options.dims.empty())
+        throw InvalidArgument(path +
+                              " is a saved model: it has the shapes that it was saved with, so --shape "
+                              "and --dim have no meaning; save it again with the shapes you need");
+      return launched(std::make_shared<onnx::SavedModel>(onnx::SavedModel::load(path, options.device)),
+                      progress);
+    }
     onnx::LoadOptions load;
     load.device = options.device;
     load.dims = options.dims;
@@ -24,21 +61,8 @@ Loader engine_loader(const Options& options, Progress& progress) {
       progress.update(stage, done, total);
     };
     auto model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
-    LoadedModel loaded;
-    loaded.inputs = model->inputs();
-    loaded.outputs = model->outputs();
-    loaded.device = model->device();
-    loaded.timings = [model] { return model->timings(); };
-    loaded.run = [model, &progress](const std::vector<io::NamedValue>& inputs) {
-      std::map<std::string, io::Value> values;
-      for (const io::NamedValue& input : inputs) values.insert_or_assign(input.name, input.value);
-      std::vector<io::Value> results = model->run(values);
-      progress.clear();
-      std::vector<io::NamedValue> named;
-      for (size_t i = 0; i < results.size(); ++i)
-        named.push_back({model->outputs()[i].name, std::move(results[i])});
-      return named;
-    };
+    LoadedModel loaded = launched(model, progress);
+    loaded.save = [model](const std::vector<io::NamedValue>& inputs) { return model->save(by_name(inputs)); };
     return loaded;
   };
 }

@@ -1,17 +1,22 @@
 #include "tolk/onnx/model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <set>
 
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/realize.h"
+#include "tolk/engine/saved_capture.h"
 #include "tolk/engine/storage.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/model_saved.h"
 #include "tolk/onnx/reader.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::onnx {
 namespace {
@@ -61,6 +66,8 @@ struct Model::State {
   std::mutex mutex;
 
   void check(const std::map<std::string, io::Value>& given) const;
+  std::shared_ptr<Compiled> compiled_for(const std::map<std::string, io::Value>& given, bool& fresh,
+                                         bool& reusable);
   std::shared_ptr<Compiled> import(const std::map<std::string, io::Value>& given, bool& reusable);
   GraphValue bind(const std::string& name, const io::Value& value, Compiled& into, Importer& importer) const;
   Output collect(const GraphValue& value, std::vector<UOp>& roots) const;
@@ -254,26 +261,30 @@ io::Value Model::State::read(const Output& output, const Compiled& from) const {
   return items.empty() ? io::Value::nothing() : io::Value::some(std::move(items[0]));
 }
 
-std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given) {
-  State& s = *state_;
-  std::lock_guard lock(s.mutex);
-  s.check(given);
+std::shared_ptr<Compiled> Model::State::compiled_for(const std::map<std::string, io::Value>& given,
+                                                     bool& fresh, bool& reusable) {
+  check(given);
   std::string key;
   bool keyed = true;
   for (const auto& [name, value] : given) {
     keyed &= value.kind == io::ValueKind::Tensor && !value.tensor.is_string();
     if (keyed) key += name + "=" + io::type_text(value.tensor) + ";";
   }
-  std::shared_ptr<Compiled> compiled;
-  auto known = s.compiled.find(key);
-  bool fresh = !keyed || known == s.compiled.end();
-  if (fresh) {
-    bool reusable = false;
-    compiled = s.import(given, reusable);
-    if (keyed && reusable) s.compiled.emplace(key, compiled);
-  } else {
-    compiled = known->second;
-  }
+  auto known = compiled.find(key);
+  fresh = !keyed || known == compiled.end();
+  reusable = true;
+  if (!fresh) return known->second;
+  std::shared_ptr<Compiled> made = import(given, reusable);
+  reusable &= keyed;
+  if (reusable) compiled.emplace(key, made);
+  return made;
+}
+
+std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given) {
+  State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  bool fresh = false, reusable = false;
+  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable);
   auto begin = Clock::now();
   if (!fresh)
     for (const auto& [name, storage] : compiled->inputs)
@@ -286,6 +297,85 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   else
     s.timings.runs.push_back(ms_since(begin));
   return outputs;
+}
+
+std::string Model::save(const std::map<std::string, io::Value>& given) {
+  State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  bool fresh = false, reusable = false;
+  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable);
+  if (!reusable)
+    throw InvalidArgument(s.file.path + ": what this model computes depends on the values of its inputs, or "
+                                        "these are texts or sequences; a saved form would serve this one "
+                                        "call only");
+  // Inputs become PARAMs, in the order of the file.
+  engine::CaptureParts parts;
+  parts.device = s.device;
+  std::vector<SavedInput> inputs;
+  std::vector<UOp> storage;
+  UOpMap params;
+  for (const ValueInfo& info : s.inputs) {
+    const io::HostTensor& value = given.at(info.name).tensor;
+    auto it = compiled->inputs.find(info.name);
+    bool stored = it != compiled->inputs.end();
+    inputs.push_back({info.name, value.dtype, value.shape, stored});
+    storage.push_back(stored ? it->second : UOp());
+    if (!stored) continue;
+    const UOp& node = it->second;
+    params[node] =
+        param_node(int64_t(parts.expected.size()), node.dtype(), elements_of(node), device_text(node));
+    parts.expected.push_back({{}, {}, elements_of(node), node.dtype(), device_text(node)});
+    parts.names.emplace_back(info.name);
+  }
+  UOp list = engine::compile_linear(tolk::device(s.device), {}, compiled->prepared.linear);
+  std::vector<UOp> calls, src;
+  std::set<int64_t> bound;
+  for (const UOp& call : list.src()) {
+    src.assign({UOp(call.src(0))});
+    for (const UOp& argument : call.src().subspan(1)) {
+      src.push_back(substitute(argument, params));
+      for (const UOp& u : toposort(argument))
+        if (u.is(Op::BUFFER) && slot_of(u) >= 0 && !params.contains(u) && bound.insert(slot_of(u)).second)
+          parts.bound.emplace_back(u, engine::any_buffer_of(u));
+    }
+    calls.push_back(with_sources(call, src));
+  }
+  parts.planned = linear(calls);
+
+  engine::SaveOptions options;
+  options.weights = true;
+  std::vector<SavedOutput> outputs;
+  for (size_t i = 0; i < compiled->outputs.size(); ++i) {
+    const Output& o = compiled->outputs[i];
+    SavedOutput saved;
+    saved.name = s.file.graph.outputs[i].name;
+    if (o.kind != io::ValueKind::Tensor)
+      throw InvalidArgument(s.file.path + ": output \"" + saved.name +
+                            "\" is a sequence or an optional value; only tensors can be saved");
+    if (!o.root) {
+      saved.from = SavedOutput::From::Known;
+      saved.tensor = o.known;
+      outputs.push_back(std::move(saved));
+      continue;
+    }
+    saved.tensor.dtype = o.dtype, saved.tensor.shape = o.shape;
+    const UOp& result = compiled->prepared.results[*o.root];
+    UOp place = engine::contiguous_storage(result);
+    UOp base = place && place.is(Op::SLICE) ? UOp(place.src(0)) : place;
+    auto input = std::find(storage.begin(), storage.end(), base);
+    if (base && input != storage.end()) {
+      saved.from = SavedOutput::From::Input;
+      saved.index = size_t(input - storage.begin());
+      saved.offset = place.is(Op::SLICE) ? uint64_t(place.arg().i(0)) : 0;
+    } else {
+      saved.index = options.results.size();
+      options.results.push_back(result);
+    }
+    outputs.push_back(std::move(saved));
+  }
+  options.note = saved_note(inputs, outputs);
+  engine::CapturedBase capture(std::move(parts));
+  return engine::save_capture(capture, options);
 }
 
 } // namespace tolk::onnx

@@ -59,6 +59,12 @@ public:
   // OutOfMemory and CompileError from below.
   std::vector<io::Value> run(const std::map<std::string, io::Value>& inputs);
 
+  // The compiled form for inputs of these types and shapes, with all weights, as the bytes of a file that
+  // SavedModel runs (onnx/model_saved.h). Compiles when this combination is new; computes nothing. Throws as
+  // run does, and InvalidArgument for a model whose structure depends on its inputs' values and for inputs or
+  // outputs that are not tensors of numbers.
+  std::string save(const std::map<std::string, io::Value>& inputs);
+
   Timings timings() const;
   // The device it runs on, by its full name: "CPU:0".
   std::string device() const;

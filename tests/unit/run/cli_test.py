@@ -115,6 +115,28 @@ def main():
         code, out, _ = run(opened, "--dim", "N=5")
         check(code == 0 and "f32[5]" in out, f"--dim: {out}")
 
+        # The device's own name, since the saved form is for it.
+        saved = os.path.join(folder, "relu.tolk")
+        code, out, err = run(model, "--input", f"x={x}", "--save", saved)
+        check(code == 0 and f"compiled model stored in {saved}" in out, f"--save: {code} {out} {err}")
+        stored = os.path.join(folder, "stored.npy")
+        code, out, err = run(saved, "--input", f"x={write('other.npy', npy([-1.0, 4.0, -3.0]))}", "--output", f"y={stored}")
+        check(code == 0 and "f32[3]" in out, f"a saved model runs: {code} {out} {err}")
+        if code == 0:
+            with open(stored, "rb") as file:
+                check(file.read() == npy([0.0, 4.0, 0.0]), "what a saved model computes")
+        code, out, err = run(saved, "--runs", "3", "--json")
+        check(code == 0 and json.loads(out)["times"]["schedule"] == 0, f"a saved model is not scheduled: {out} {err}")
+        refused([saved, "--save", saved + "2"], "relu.tolk", "saved model already")
+        refused([saved, "--shape", "x=4"], "relu.tolk", "--shape")
+        refused([saved, "--input", f"x={write('short.npy', npy([1.0]))}"], "f32[3]", "[1]")
+        with open(saved, "rb") as file:
+            content = file.read()
+        for length in (9, len(content) // 2, len(content) - 1):
+            refused([write("cut.tolk", content[:length])], "cut.tolk")
+        refused([write("flip.tolk", content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])], "flip.tolk", "checksum")
+        refused([model, "--save", "/proc/nonexistent/m.tolk"], "/proc/nonexistent/m.tolk")
+
         write("case/model.onnx", relu_model([3]))
         write("case/test_data_set_0/input_0.pb", tensor([1.5, 0.0, 2.0]))
         write("case/test_data_set_0/output_0.pb", tensor([1.5, 0.0, 2.0]))
