@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(threads_share_the_caches) {
 }
 
 BOOST_AUTO_TEST_CASE(E_01_settings_are_read_where_they_are_used_and_restored) {
-  // VIZ is a flag of tolk-run in this project and no setting.
+  // VIZ, which the row calls optional, does not exist: there is nothing yet that it could show.
   struct Setting {
     const char* name;
     int64_t Config::* field;
