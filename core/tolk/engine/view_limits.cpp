@@ -16,6 +16,7 @@ schedule::ViewLimits view_limits(const std::string& device) {
     if (caps.offset_max != 0)
       limits.largest_offset = int64_t(std::min<uint64_t>(caps.offset_max, uint64_t(limits.largest_offset)));
   } catch (const DeviceError&) {
+    return {};
   }
   return limits;
 }

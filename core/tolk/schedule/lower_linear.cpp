@@ -200,7 +200,7 @@ private:
     return map.empty() ? body : substitute(body, map);
   }
 
-  static const UOp& fitting(const UOp& parameter, const UOp& given) {
+  static UOp fitting(const UOp& parameter, const UOp& given) {
     if (given.vmin() < parameter.vmin() || given.vmax() > parameter.vmax())
       throw InvalidArgument("variable " + var_name(given) + " in " + std::to_string(given.vmin()) + ".." +
                             std::to_string(given.vmax()) + " is given for " + var_name(parameter) +

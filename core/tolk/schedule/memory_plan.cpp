@@ -48,11 +48,13 @@ public:
 };
 
 int64_t bytes_of(const UOp& buffer) {
+  uint64_t bytes;
   try {
-    uint64_t bytes = storage_bytes(buffer.dtype(), uint64_t(elements_of(buffer)));
-    if (bytes <= uint64_t(INT64_MAX)) return int64_t(bytes);
+    bytes = storage_bytes(buffer.dtype(), uint64_t(elements_of(buffer)));
   } catch (const InvalidArgument&) {
+    bytes = UINT64_MAX;
   }
+  if (bytes <= uint64_t(INT64_MAX)) return int64_t(bytes);
   throw InvalidArgument("a temporary of " + std::to_string(elements_of(buffer)) +
                         " elements is too large to plan");
 }

@@ -17,7 +17,7 @@ int bit_length(int64_t n) { return int(std::bit_width(uint64_t(n))); }
 
 Tlsf::Tlsf(int64_t bytes, int64_t block, int divisions)
     : bytes_(bytes), block_(block), divisions_(divisions), division_bits_(bit_length(divisions)),
-      buckets_(size_t(kLevels * divisions)), filled_(kLevels, 0) {
+      buckets_(size_t(kLevels) * size_t(std::clamp(divisions, 1, 32))), filled_(kLevels, 0) {
   if (bytes < 0 || block < 1 || divisions < 1 || divisions > 32 || !std::has_single_bit(unsigned(divisions)))
     throw InvalidArgument(
         "an allocator of " + std::to_string(bytes) + " bytes in blocks of " + std::to_string(block) +
@@ -50,7 +50,8 @@ int Tlsf::find(int64_t bytes) const {
     p.level = std::countr_zero(above);
     divisions = filled_[size_t(p.level)];
   }
-  return buckets_[size_t(p.level * divisions_ + std::countr_zero(divisions))].oldest;
+  size_t at = size_t(p.level) * size_t(divisions_) + size_t(std::countr_zero(divisions));
+  return buckets_[at].oldest;
 }
 
 int Tlsf::make(Block block) {

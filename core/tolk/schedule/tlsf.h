@@ -42,7 +42,7 @@ private:
     int level, division;
   };
   Place place_of(int64_t bytes) const;
-  Bucket& bucket(Place p) { return buckets_[size_t(p.level * divisions_ + p.division)]; }
+  Bucket& bucket(Place p) { return buckets_[size_t(p.level) * size_t(divisions_) + size_t(p.division)]; }
   int64_t rounded_up(int64_t bytes) const;
   int find(int64_t bytes) const;
   int make(Block block);
