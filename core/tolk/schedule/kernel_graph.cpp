@@ -51,7 +51,7 @@ public:
     for (const UOp& u : toposort(sink_, enter))
       if (u.is(Op::AFTER)) add_after(u);
     for (const UOp& u : sink_.src())
-      if (u.is(OpSet(Op::CALL, Op::END))) add_kernel(u, nullptr);
+      if (u.is(OpSet(Op::CALL, Op::END))) add_kernel(u);
     for (const Read& read : reads_) find_overwriters(read);
     answer_overwrites();
     std::vector<int> order = dependencies_.order();
@@ -67,7 +67,6 @@ private:
     std::vector<int> kernels;
     std::vector<int> done; // kernels behind which it is reached
     std::vector<UOp> superseded;
-    std::vector<UOp> bases;
     UOp storage; // whose state it is
   };
   struct Write {
@@ -91,14 +90,6 @@ private:
     a.node = u;
     a.storage = storage_of(u.src(0));
     add_states(u.src(0), a.superseded);
-    for (const UOp& s : a.superseded) {
-      if (!s.is(Op::AFTER)) {
-        a.bases.push_back(s);
-        continue;
-      }
-      const After& before = at(s);
-      a.bases.insert(a.bases.end(), before.bases.begin(), before.bases.end());
-    }
     std::vector<int> waited; // done before the kernels of this AFTER that are new
     std::vector<UOp> kernels;
     for (const UOp& effect : u.src().subspan(1)) {
@@ -116,7 +107,7 @@ private:
       if (s.is(Op::AFTER)) waited.insert(waited.end(), at(s).done.begin(), at(s).done.end());
     Write write{number, {}};
     for (const UOp& k : kernels) {
-      int kernel = add_kernel(k, &a);
+      int kernel = add_kernel(k);
       a.kernels.push_back(kernel);
       bool known = std::ranges::any_of(a.superseded, [&](const UOp& s) {
         return s.is(Op::AFTER) && std::ranges::count(at(s).kernels, kernel) > 0;
@@ -139,20 +130,18 @@ private:
     return number - 1;
   }
 
-  int add_kernel(const UOp& effect, const After* under) {
+  int add_kernel(const UOp& effect) {
     const UOp* call = &effect;
     while (call->is(Op::END)) call = &call->src(0);
     if (!call->is(Op::CALL))
       throw InvalidArgument(std::string("END in a graph of kernels should wrap a CALL, not ") +
                             name(call->op()));
     uint32_t& number = kernel_number_[*call];
-    bool fresh = number == 0;
-    if (fresh) {
-      kernels_.push_back(*call);
-      raw_.emplace_back();
-      dependencies_.add_item();
-      number = uint32_t(kernels_.size());
-    }
+    if (number) return int(number) - 1;
+    kernels_.push_back(*call);
+    raw_.emplace_back();
+    dependencies_.add_item();
+    number = uint32_t(kernels_.size());
     int kernel = int(number) - 1;
     const AccessTable::Facts& facts = accesses_.of(call->src(0));
     std::vector<UOp> states;
@@ -163,23 +152,16 @@ private:
       Access access = facts.of(k);
       k += is_storage_argument(unwrapped(argument));
       for (const UOp& s : states) {
-        if (fresh && s.is(Op::AFTER))
+        if (s.is(Op::AFTER))
           for (int other : at(s).done) raw(other, kernel);
-        if (facts.known && !access.reads) continue; // overwriting is not reading
-        // What a kernel writes it finds in the state that its AFTER supersedes, however it is named.
-        bool own = under && access.writes && std::ranges::count(under->superseded, s) == 0 &&
-                   std::ranges::count(under->bases, base_of(s)) > 0;
-        if (!own) reads_.push_back({kernel, s, facts.known && !access.writes});
+        // Overwriting is not reading.
+        if (access.reads) reads_.push_back({kernel, s, facts.known && !access.writes});
       }
     }
     return kernel;
   }
 
-  UOp base_of(const UOp& state) const {
-    return state.is(Op::AFTER) ? (at(state).bases.empty() ? state : at(state).bases[0]) : state;
-  }
-
-  // `first` makes what `then` reads.
+  // `first` makes what `then` reads or supersedes.
   void raw(int first, int then) {
     dependencies_.before(first, then);
     raw_[size_t(then)].push_back(first);

@@ -251,6 +251,47 @@ BOOST_AUTO_TEST_CASE(contents_that_are_gone_are_a_cycle_too) {
   THROWS_SAYING(schedule_kernel_graph(graph({state(o, {add_kernel({o, a, a1})})})), "cycle detected");
 }
 
+// Where the order in which kernels are met is not the order that states ask for.
+BOOST_AUTO_TEST_CASE(kernels_wait_for_what_their_states_say_whenever_they_are_met) {
+  UOp x = user(4), b = user(4), c = user(4), o = user(4), o2 = user(4), z = user(4);
+  auto order = [](const UOp& list) {
+    std::string names;
+    for (const UOp& call : list.src()) names += call.src(0).arg().text();
+    return names;
+  };
+  UOp consumer = opaque_kernel({b, o}, "C"), producer = opaque_kernel({c, x}, "P");
+  // Met under o first; its state of b is behind the producer.
+  UOp list = schedule_kernel_graph(graph({state(o, {consumer}), state(b, {consumer, state(c, {producer})})}));
+  BOOST_TEST(order(list) == "PC");
+  // Met under o first; what it supersedes is another's result.
+  UOp first = opaque_kernel({b, x}, "F"), b1 = state(b, {first});
+  list = schedule_kernel_graph(graph({state(o, {consumer}), state(b1, {consumer})}));
+  BOOST_TEST(order(list) == "FC");
+  // A state that names no kernel of its own is behind those of its dependencies: the reader of what F
+  // overwrites comes first, so F is late, and who waits for it later.
+  UOp waiting = opaque_kernel({o, state(z, {b1})}, "W"), old = opaque_kernel({o2, b}, "O");
+  list = schedule_kernel_graph(graph({state(o, {waiting}), state(o2, {old})}));
+  BOOST_TEST(order(list) == "OFW");
+  // Kernels that a state repeats are not behind their own results.
+  UOp both = opaque_kernel({b, c, x}, "B"), next = opaque_kernel({b, state(c, {both})}, "N"),
+      last = opaque_kernel({b, x}, "L");
+  UOp early = state(b, {both, next});
+  list = schedule_kernel_graph(graph({state(early, {both, last})}));
+  BOOST_TEST(order(list) == "BNL");
+}
+
+// Two kernels that each write a part of one state read nothing of each other's.
+BOOST_AUTO_TEST_CASE(parts_of_one_state_may_be_written_apart) {
+  UOp x = user(4), b = user(8);
+  auto half = [&](int64_t offset) { return tolk::slice_node(b, DType::F32, offset, 4); };
+  UOp low = state(half(0), {add_kernel({half(0), x})}), high = state(half(16), {add_kernel({half(16), x})});
+  UOp o = user(8);
+  UOp list = schedule_kernel_graph(graph({state(o, {add_kernel({o, low, high})})}));
+  BOOST_REQUIRE_EQUAL(list.nsrc(), 3u);
+  BOOST_TEST((list.src(2).src(1) == o));
+  BOOST_TEST((list.src(2).src(3) == half(16)));
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_under_two_states_runs_once) {
   UOp a = user(4), b = user(4), x = user(4);
   UOp both = opaque_kernel({a, b, x}, "both");
