@@ -92,3 +92,45 @@ BOOST_AUTO_TEST_CASE(the_check_finds_every_kind_of_fault) {
   broken([](Layout& l) { l.offsets[0] = -256; });
   broken([](Layout& l) { l.offsets.pop_back(); });
 }
+
+BOOST_AUTO_TEST_CASE(every_candidate_is_a_layout_and_the_smallest_is_taken) {
+  std::mt19937 random(11);
+  int tlsf_best = 0, sizes_best = 0, time_best = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Block> blocks;
+    int n = 1 + int(random() % 60), longest = 1 + int(random() % 30);
+    int64_t alignment = round % 3 == 0 ? 4096 : 256;
+    for (int i = 0; i < n; ++i) {
+      int first = int(random() % 50);
+      blocks.push_back({first, first + int(random() % uint32_t(longest)), int64_t(random() % 9000)});
+    }
+    auto all = tolk::schedule::layout_candidates(blocks, alignment);
+    Layout taken = lay_out(blocks, alignment);
+    for (const Layout& layout : {all.falling_size, all.best_fit, all.tlsf}) {
+      BOOST_REQUIRE_NO_THROW(check_layout(blocks, layout, alignment));
+      BOOST_REQUIRE_LE(taken.bytes, layout.bytes);
+    }
+    tlsf_best += all.tlsf.bytes == taken.bytes, sizes_best += all.falling_size.bytes == taken.bytes;
+    time_best += all.best_fit.bytes == taken.bytes;
+  }
+  // None of them is there for nothing.
+  BOOST_TEST(sizes_best > 0);
+  BOOST_TEST(time_best > 0);
+  BOOST_TEST(tlsf_best > 0);
+}
+
+// A block that lives from the first call to the last meets all others; thousands of those are not compared
+// one by one.
+BOOST_AUTO_TEST_CASE(too_many_pairs_leave_out_the_layout_by_size) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < 4000; ++i) blocks.push_back({i % 3000, 3000 + i % 7, 1 + (i * 7919) % 5000});
+  auto all = tolk::schedule::layout_candidates(blocks);
+  BOOST_TEST(all.falling_size.offsets.empty());
+  Layout taken = lay_out(blocks);
+  check_layout(blocks, taken);
+  BOOST_TEST(taken.bytes == std::min(all.best_fit.bytes, all.tlsf.bytes));
+  // Times far apart are as good as near ones.
+  std::vector<Block> sparse{{0, 1, 300}, {2000000000, 2000000001, 300}, {1, 2000000000, 500}};
+  check_layout(sparse, lay_out(sparse));
+  BOOST_TEST(lay_out(sparse).bytes == 1024);
+}
