@@ -13,12 +13,12 @@ int main() {
   Jit step([&](Tensor x, Tensor y) {
     ++runs;
     Tensor loss = (x * slope + offset - y).square().mean();
-    std::vector<Tensor> g = gradient(loss, std::vector<Tensor>{slope, offset});
-    slope.assign(slope - g[0] * 0.1), offset.assign(offset - g[1] * 0.1);
-    std::vector<Tensor> all{loss, slope, offset};
-    Tensor::realize(all);
-    slope = all[1], offset = all[2];
-    return all[0];
+    std::vector<Tensor> values = gradient(loss, std::vector<Tensor>{slope, offset});
+    values.push_back(loss);
+    Tensor::realize(values); // before what they depend on changes
+    slope.assign(slope - values[0] * 0.1).realize();
+    offset.assign(offset - values[1] * 0.1).realize();
+    return values[2];
   });
   for (int i = 0; i < 1000; ++i) {
     // Points of y = 3x - 1; other ones at every step.

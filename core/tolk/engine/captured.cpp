@@ -265,7 +265,7 @@ void CapturedBase::free_intermediates() {
       if (updated_arenas_.contains(s.node)) binding_.buffer_of_node(s.node);
     } else if (s.role == StorageRole::Written) {
       for (const BufferRef& b : shards_of(binding_.buffer_of_node(s.node)))
-        if (b->is_allocated()) b->release();
+        if (b->is_allocated() && !b->imported()) b->release(); // imported memory is not ours to give
     }
   }
 }

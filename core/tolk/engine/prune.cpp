@@ -169,17 +169,34 @@ void keep_dependents(std::vector<PrunedCall>& calls, std::span<const UOp> needed
   }
 }
 
+// The buffers that the calls not kept update from what they were before: read where nothing has overwritten
+// them yet, and written by any of these calls.
+Nodes carried(const std::vector<PrunedCall>& calls) {
+  Nodes overwritten, entered, written;
+  for (const PrunedCall& call : calls) {
+    if (call.kept) continue;
+    for (const UOp& base : call.read)
+      if (!overwritten.contains(base)) entered.insert(base);
+    written.insert(call.written.begin(), call.written.end());
+    for (size_t i = 0; i < call.access.arguments.size(); ++i)
+      if (call.access.overwrites[i] && call.access.arguments[i].is(Op::BUFFER))
+        overwritten.insert(call.access.arguments[i]);
+  }
+  std::erase_if(entered, [&](const UOp& base) { return !written.contains(base); });
+  return entered;
+}
+
 // Calls that a single execution would make wrong; whether there were any.
 bool keep_hazards(std::vector<PrunedCall>& calls) {
-  Nodes written;
+  Nodes hazards = carried(calls);
   for (const PrunedCall& call : calls)
-    if (call.kept) written.insert(call.written.begin(), call.written.end());
+    if (call.kept) hazards.insert(call.written.begin(), call.written.end());
   bool moved = false;
   for (PrunedCall& call : calls) {
     if (call.kept) continue;
     call.kept =
         !call.access.variables.empty() || call.updates_held ||
-        std::any_of(call.bases.begin(), call.bases.end(), [&](const UOp& b) { return written.contains(b); });
+        std::any_of(call.bases.begin(), call.bases.end(), [&](const UOp& b) { return hazards.contains(b); });
     moved |= call.kept;
   }
   return moved;

@@ -41,7 +41,8 @@ struct Pruned {
 // every run. Kept are the calls that touch a buffer of `needed` (the inputs), and whatever touches a buffer
 // that a kept call touched before. Kept are also calls that would give other results otherwise: those that
 // read or write a buffer that a kept call writes, whose kernel uses a variable, and those that update a
-// buffer of `held` from its old contents. Assumes that nobody else changes buffers between runs.
+// buffer from its old contents, in one call or over several. Assumes that nobody else changes buffers between
+// runs.
 TOLK_API Pruned prune_linear(const UOp& linear, std::span<const UOp> needed, std::span<const UOp> held = {});
 
 } // namespace tolk::engine
