@@ -207,5 +207,10 @@ void rebind(Tensor& tensor, const engine::VarVals& values) {
   tensor = Tensor(substitute(tensor.node(), map));
 }
 
+void renew(Tensor& tensor) {
+  if (!tensor.defined() || !storage_of(tensor.node())) return;
+  tensor = Tensor(state_of(without_states(tensor.node())));
+}
+
 } // namespace detail
 } // namespace tolk

@@ -19,7 +19,7 @@
 // variables and members: their storage is used, with the contents that it has at each call. A tensor that it
 // assigns to in place keeps its storage.
 //
-// Every call from the second on returns the same tensors: their storage is overwritten by the next call.
+// Every call from the second on returns the same storage, which the next call overwrites.
 // Use clone() to keep a value:
 //
 //   Tensor kept = step(x, {bias}).clone().realize();
@@ -102,6 +102,7 @@ public:
     Value value = core_.call(inputs, engine::known_storage, {}, wait_);
     if (captures && core_.phase() == engine::Phase::Exec) deep_ = call.deep();
     detail::rebind_result(value, inputs.var_vals);
+    if (core_.captured()) detail::renew_result(value);
     if constexpr (!std::is_void_v<R>) return value;
   }
 

@@ -264,6 +264,14 @@ template <class T> void rebind_result(T& value, const engine::VarVals& values) {
   visit_result(value, visit);
 }
 
+// The tensor as it is after this call: values that were computed from what an earlier call left in the same
+// storage are not taken for values of this one.
+TOLK_API void renew(Tensor& tensor);
+template <class T> void renew_result(T& value) {
+  auto visit = [](Tensor& t) { renew(t); };
+  visit_result(value, visit);
+}
+
 // Sets a variable for the life of the object.
 template <class T> class Restore {
 public:
