@@ -33,16 +33,18 @@ ROWS = [
     ("SL", 8, "Saved captures"),
     ("RG", 21, "Regressions that systems of this kind had"),
 ]
-CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE\w*\(\s*(([A-Z]{1,2})_(\d{2})(?:_(\w+))?)\b")
+CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE\w*\(\s*((?:[A-Z]{1,2}_\d{2}_)+(\w+))\b")
+ID = re.compile(r"([A-Z]{1,2})_(\d{2})_")
 
 
 def cases(root):
-    """Test cases by row id: (name, words, file)."""
+    """Test cases by row id: (name, words, file). A case that shows several rows begins with all their ids."""
     found = {}
     for path in sorted((root / "tests").rglob("*_test.cpp")):
-        for name, prefix, number, words in CASE.findall(path.read_text()):
-            found.setdefault(f"{prefix}-{number}", []).append(
-                (name, (words or "").replace("_", " "), path.relative_to(root).as_posix()))
+        for name, words in CASE.findall(path.read_text()):
+            for prefix, number in ID.findall(name[:len(name) - len(words)]):
+                found.setdefault(f"{prefix}-{number}", []).append(
+                    (name, words.replace("_", " "), path.relative_to(root).as_posix()))
     return found
 
 
