@@ -273,9 +273,15 @@ BOOST_AUTO_TEST_CASE(J_30_prune_is_honoured) {
 }
 
 BOOST_AUTO_TEST_CASE(J_27_every_combination_of_optional_arguments) {
-  Jit from = jit([](const JitInputs& in) { return realized(plus(in.inputs[0].storage, 1)); });
+  std::vector<UOp> held;
+  Jit from = jit([&](const JitInputs& in) {
+    UOp out = realized(plus(in.inputs[0].storage, 1));
+    held = {contiguous_storage(out)};
+    return out;
+  });
   UOp x = stored({1});
-  for (int i = 0; i < 2; ++i) from.call(whole_inputs(std::vector{x}), known_storage);
+  for (int i = 0; i < 2; ++i) from.call(whole_inputs(std::vector{x}), known_storage, holding(held));
+  float next = 10;
   for (bool device : {false, true})
     for (bool program : {false, true})
       for (bool function : {false, true})
@@ -285,13 +291,16 @@ BOOST_AUTO_TEST_CASE(J_27_every_combination_of_optional_arguments) {
             if (device) options.device = kDevice;
             if (program) options.to_program = to_program;
             if (function)
-              options.function = [](const JitInputs& in) { return realized(plus(in.inputs[0].storage, 1)); };
+              options.function = [](const JitInputs& in) { return realized(plus(in.inputs[0].storage, 2)); };
             if (captured) options.captured = from.captured();
             options.prune = prune;
             if (function || captured) {
               Jit f = Jit::create(options);
               BOOST_TEST((f.phase() == (captured ? Phase::Exec : Phase::Warmup)));
-              f.call(whole_inputs(std::vector{x}), known_storage);
+              // A capture goes before the function, which here computes something else.
+              UOp in = stored({++next});
+              UOp out = f.call(whole_inputs(std::vector{in}), known_storage);
+              BOOST_TEST((read(out) == Floats{next + (captured ? 1 : 2)}));
             } else {
               BOOST_CHECK_THROW(Jit::create(options), InvalidArgument);
             }
@@ -335,23 +344,24 @@ BOOST_AUTO_TEST_CASE(J_32_reset_of_a_function_less_jit) {
 }
 
 BOOST_AUTO_TEST_CASE(J_34_held_nodes_are_asked_for_once_after_the_function) {
-  int asked = 0;
-  bool inside = false, asked_inside = false;
+  int asked = 0, begun = 0, ended = 0, begun_before = 0, ended_before = 0;
   Jit f = jit([&](const JitInputs& in) {
-    inside = true;
+    ++begun;
     UOp out = realized(plus(in.inputs[0].storage, 1));
-    inside = false;
+    ++ended;
     return out;
   });
   UOp x = stored({1});
   HeldNodes held = [&] {
     ++asked;
-    asked_inside |= inside;
+    begun_before = begun, ended_before = ended;
     return std::vector<UOp>{};
   };
   for (int i = 0; i < 6; ++i) f.call(whole_inputs(std::vector{x}), known_storage, held);
   BOOST_TEST(asked == 1);
-  BOOST_TEST(!asked_inside);
+  // The body runs twice, and the second run, which is the capture, was over.
+  BOOST_TEST((begun == 2 && ended == 2));
+  BOOST_TEST((begun_before == 2 && ended_before == 2));
 }
 
 BOOST_AUTO_TEST_CASE(J_35_held_storage_keeps_its_identity_and_contents) {
@@ -489,17 +499,23 @@ BOOST_AUTO_TEST_CASE(RG_02_an_output_that_is_fed_back_keeps_its_storage) {
 
 BOOST_AUTO_TEST_CASE(RG_08_settings_between_calls_and_captures_alone) {
   int runs = 0;
+  std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
     ++runs;
-    return realized(plus(in.inputs[0].storage, 1));
+    UOp out = realized(plus(in.inputs[0].storage, 1));
+    held = {contiguous_storage(out)};
+    return out;
   });
-  UOp x = stored({1});
+  auto result = [&](Jit& of, float value) {
+    UOp in = stored({value});
+    return read(of.call(whole_inputs(std::vector{in}), known_storage, holding(held)));
+  };
   {
     Settings off([](Config& c) { c.jit = 0; });
-    for (int i = 0; i < 3; ++i) f.call(whole_inputs(std::vector{x}), known_storage);
+    for (int i = 0; i < 3; ++i) BOOST_TEST((result(f, float(i)) == Floats{float(i + 1)}));
   }
   for (int i = 1; i <= 4; ++i) {
-    f.call(whole_inputs(std::vector{x}), known_storage);
+    BOOST_TEST((result(f, float(10 * i)) == Floats{float(10 * i + 1)}));
     BOOST_TEST((f.captured() != nullptr) == (i >= 2));
   }
   BOOST_TEST(runs == 5);
@@ -507,7 +523,7 @@ BOOST_AUTO_TEST_CASE(RG_08_settings_between_calls_and_captures_alone) {
   options.captured = f.captured();
   Jit alone = Jit::create(options);
   Settings off([](Config& c) { c.jit = 0; });
-  alone.call(whole_inputs(std::vector{x}), known_storage);
+  for (float value : {100.f, 200.f}) BOOST_TEST((result(alone, value) == Floats{value + 1}));
   BOOST_TEST(runs == 5);
 }
 

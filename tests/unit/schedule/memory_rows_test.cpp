@@ -44,36 +44,46 @@ UOp linear_of(const Program& program, std::map<int, UOp>& buffers, const std::ma
   return tolk::linear(calls);
 }
 
-// The check: a live value is from its first call to its last. Places of two such do not meet in bytes.
+int64_t bytes_of(const UOp& u) {
+  return int64_t(tolk::storage_bytes(u.dtype(), uint64_t(tolk::elements_of(u))));
+}
+
+// The check: a live value is from its first call to its last, whether they name all of it or a part. Places
+// of two such do not meet in bytes.
 void no_overlap(const UOp& plain, const UOp& planned) {
   struct Live {
-    UOp place;
+    UOp arena; // null: it stayed where it was
+    int64_t begin, bytes;
     size_t first, last;
   };
   std::map<int64_t, Live> live; // by slot of the buffer
   for (size_t i = 0; i < plain.nsrc(); ++i)
     for (size_t k = 1; k < plain.src(i).nsrc(); ++k) {
       UOp was = plain.src(i).src(k), is = planned.src(i).src(k);
-      if (was.is(Op::SLICE)) continue; // parts are checked by where they lie in the whole
-      if (!is.is(Op::SLICE)) {
-        BOOST_TEST((was == is));
+      UOp whole = was.is(Op::SLICE) ? was.src(0) : was;
+      BOOST_REQUIRE(whole.is(Op::BUFFER));
+      if (tolk::slot_of(whole) >= 0) {
+        BOOST_TEST((was == is)); // a user's
         continue;
       }
-      auto [it, fresh] = live.try_emplace(tolk::slot_of(was), Live{is, i, i});
-      BOOST_TEST((it->second.place == is));
-      it->second.last = i;
-      BOOST_TEST((is.dtype() == was.dtype()));
-      BOOST_TEST(tolk::elements_of(is) == tolk::elements_of(was));
-      BOOST_TEST(is.arg().i(0) % 256 == 0);
+      Live now{{}, 0, bytes_of(whole), i, i};
+      if (was != is) {
+        BOOST_REQUIRE(is.is(Op::SLICE));
+        now.arena = is.src(0), now.begin = is.arg().i(0) - (was.is(Op::SLICE) ? was.arg().i(0) : 0);
+        BOOST_REQUIRE(now.arena.is(Op::BUFFER));
+        BOOST_TEST((is.dtype() == was.dtype()));
+        BOOST_TEST(tolk::elements_of(is) == tolk::elements_of(was));
+        BOOST_TEST(now.begin % 256 == 0);
+        BOOST_TEST((now.begin >= 0 && now.begin + now.bytes <= bytes_of(now.arena)));
+      }
+      Live& l = live.try_emplace(tolk::slot_of(whole), now).first->second;
+      BOOST_TEST((l.arena == now.arena && l.begin == now.begin)); // the same place at every use
+      l.last = i;
     }
-  auto bytes = [](const UOp& u) {
-    return int64_t(tolk::storage_bytes(u.dtype(), uint64_t(tolk::elements_of(u))));
-  };
   for (auto& [a, x] : live)
     for (auto& [b, y] : live) {
-      if (a >= b || x.place.src(0) != y.place.src(0) || x.last < y.first || y.last < x.first) continue;
-      int64_t at_x = x.place.arg().i(0), at_y = y.place.arg().i(0);
-      BOOST_TEST((at_x + bytes(x.place) <= at_y || at_y + bytes(y.place) <= at_x),
+      if (a >= b || !x.arena || x.arena != y.arena || x.last < y.first || y.last < x.first) continue;
+      BOOST_TEST((x.begin + x.bytes <= y.begin || y.begin + y.bytes <= x.begin),
                  "buffers " << a << " and " << b << " overlap");
     }
 }
@@ -183,6 +193,16 @@ BOOST_AUTO_TEST_CASE(MP_04_small_and_different_sizes) {
   Planned p = plan({{0}, {1, 0}, {2, 1, 0}, {3, 2}}, {}, {{0, 8}, {1, 1}, {2, 3}, {3, 700}});
   BOOST_TEST(p.places.size() == 4u);
   BOOST_TEST(p.stats.bytes_before == 32 + 4 + 12 + 2800);
+  // The row's sizes: 32, 4 and 6 bytes, all alive at once.
+  UOp x = user(8), a = internal(8), b = internal(1), c = internal(6, "CPU", DType::I8);
+  MemoryPlanStats stats;
+  UOp plain = tolk::linear(std::vector<UOp>{add_kernel({a, x}), add_kernel({b, a}),
+                                            opaque_kernel({c, b}, "c"), opaque_kernel({x, a, b, c}, "x")}),
+      planned = plan_memory(plain, {}, &stats);
+  no_overlap(plain, planned);
+  BOOST_TEST(stats.buffers == 3u);
+  BOOST_TEST(stats.bytes_before == 32 + 4 + 6);
+  BOOST_TEST(planned.src(2).src(1).is(Op::SLICE));
 }
 
 BOOST_AUTO_TEST_CASE(MP_05_huge_sizes_are_planned_until_sums_leave_63_bits) {
@@ -232,12 +252,21 @@ BOOST_AUTO_TEST_CASE(MP_09_copied_buffers_rest_as_long_as_they_lived) {
     calls.push_back(add_kernel({out, there}));
   }
   UOp planned = plan_memory(tolk::linear(calls));
+  int reused = 0;
   for (int i = 0; i < 6; ++i)
     for (int j = i + 1; j < 6; ++j) {
       int last = 2 * i + 1, lifetime = 2, first = 2 * j;
-      bool same = planned.src(size_t(2 * i)).src(1) == planned.src(size_t(2 * j)).src(1);
-      BOOST_TEST((!same || first >= last + 1 + lifetime));
+      UOp x = planned.src(size_t(2 * i)).src(1), y = planned.src(size_t(2 * j)).src(1);
+      BOOST_REQUIRE((x.is(Op::SLICE) && y.is(Op::SLICE) && x.src(0) == y.src(0)));
+      int64_t at_x = x.arg().i(0), at_y = y.arg().i(0);
+      bool meet = at_x < at_y + bytes_of(y) && at_y < at_x + bytes_of(x);
+      BOOST_TEST((!meet || first >= last + 1 + lifetime));
+      reused += meet;
     }
+  // It may rest no longer either: every second one lies where the one two before it lay.
+  BOOST_TEST(reused == 6);
+  BOOST_TEST(bytes_of(planned.src(0).src(1).src(0)) == 2 * 256);
+  no_overlap(tolk::linear(calls), planned);
 }
 
 BOOST_AUTO_TEST_CASE(MP_10_a_plan_depends_on_the_calls_alone) {
