@@ -118,11 +118,34 @@ BOOST_AUTO_TEST_CASE(J_18_other_inputs_are_refused_and_named) {
     auto refused = [&](const Tensor& other) { return refusal<JitError>([&] { f(a, other); }); };
     BOOST_TEST(has(refused(tensor({1, 2}, {1, 2})), "input 1 mismatch: expected"));
     BOOST_TEST(has(refused(tensor({1, 2, 3, 4}, {4, 1})), "input 1 mismatch: expected"));
-    BOOST_TEST(
-        has(refused(Tensor::from(std::vector<int32_t>{1, 2, 3, 4}, {2, 2}).realize()), "the dtype differs"));
-    Tensor elsewhere = Tensor::from(Floats{1, 2, 3, 4}, {2, 2}, device + ":1").realize();
-    BOOST_TEST(has(refused(elsewhere), "the device differs"));
+    std::string message = refused(Tensor::from(std::vector<int32_t>{1, 2, 3, 4}, {2, 2}).realize());
+    BOOST_TEST(has(message, "input 1 mismatch: expected"), message);
+    BOOST_TEST(has(message, "the dtype differs"), message);
+    message = refused(Tensor::from(Floats{1, 2, 3, 4}, {2, 2}, device + ":1").realize());
+    BOOST_TEST(has(message, "input 1 mismatch: expected"), message);
+    BOOST_TEST(has(message, "the device differs"), message);
     BOOST_TEST((f(a, b()).values<float>() == Floats{2, 4, 6, 8}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(J_18_more_or_fewer_inputs_are_refused) {
+  on_each_device([](const std::string&) {
+    Jit f([](std::vector<Tensor> all) {
+      Tensor sum = all[0];
+      for (size_t i = 1; i < all.size(); ++i) sum = sum + all[i];
+      return sum;
+    });
+    auto some = [](size_t n) {
+      std::vector<Tensor> all;
+      for (size_t i = 0; i < n; ++i) all.push_back(tensor({float(i + 1), 10}));
+      return all;
+    };
+    for (int i = 0; i < 2; ++i) BOOST_TEST((f(some(3)).values<float>() == Floats{6, 30}));
+    for (size_t n : {2u, 4u}) {
+      std::string message = refusal<JitError>([&] { f(some(n)); });
+      BOOST_TEST(has(message, "input count mismatch: expected 3, got " + std::to_string(n)), message);
+      BOOST_TEST((f(some(3)).values<float>() == Floats{6, 30}));
+    }
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
+#include "other_process.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/statistics.h"
 #include "tolk/tensor/jit.h"
@@ -62,8 +63,7 @@ BOOST_AUTO_TEST_CASE(JA_02_outputs_and_an_input_share_their_source) {
 }
 
 namespace {
-void rolling(bool prune, int64_t threads) {
-  Settings settings([&](Config& c) { c.cpu_threads = threads; });
+void rolling(bool prune) {
   const int64_t n = 1 << 20;
   JitOptions options;
   options.prune = prune;
@@ -83,10 +83,18 @@ void rolling(bool prune, int64_t threads) {
 }
 } // namespace
 
-BOOST_AUTO_TEST_CASE(JA_03_a_rolling_buffer_with_prune) { rolling(true, 0); }
+BOOST_AUTO_TEST_CASE(JA_03_a_rolling_buffer_with_prune) { rolling(true); }
+
+// The threads of the CPU device are those that its plugin was loaded with, so each number has a process.
+BOOST_AUTO_TEST_CASE(in_the_child_a_rolling_buffer_is_fed_back, *boost::unit_test::disabled()) {
+  DeviceScope scope("CPU");
+  rolling(false);
+}
 BOOST_AUTO_TEST_CASE(bug_04_a_rolling_buffer_is_fed_back) {
-  rolling(false, 1);
-  rolling(false, 8);
+  for (const char* threads : {"1", "8"})
+    BOOST_TEST(test::passes_in_another_process("in_the_child_a_rolling_buffer_is_fed_back",
+                                               std::string("TOLK_CPU_THREADS=") + threads),
+               threads << " threads");
 }
 
 BOOST_AUTO_TEST_CASE(JA_04_an_input_is_a_view_of_what_replays_write) {

@@ -1,5 +1,4 @@
 // Captured functions in files: another process replays them, loads are independent, damage is found.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -14,6 +13,7 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
+#include "other_process.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/graph_call.h"
 #include "tolk/engine/storage.h"
@@ -55,12 +55,10 @@ std::string contents_of(const fs::path& path) {
 }
 
 // Runs a disabled case of this program in a process of its own, with the file.
-bool in_another_process(const std::string& test, const std::string& bytes, const std::string& device) {
+bool in_another_process(const std::string& case_name, const std::string& bytes, const std::string& device) {
   File file(bytes);
-  std::string command = "TOLK_TEST_SAVED=" + file.path().string() + " DEVICE=" + device + " " +
-                        fs::read_symlink("/proc/self/exe").string() +
-                        " --color_output=no --run_test=" + test + " --logger=HRF,error,stdout";
-  return std::system(command.c_str()) == 0;
+  return test::passes_in_another_process(case_name,
+                                         "TOLK_TEST_SAVED=" + file.path().string() + " DEVICE=" + device);
 }
 LoadedJit from_parent(const engine::LoadOptions& options = {}) {
   return load_jit(contents_of(environment("TOLK_TEST_SAVED")), options);
