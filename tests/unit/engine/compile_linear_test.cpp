@@ -42,6 +42,22 @@ BOOST_AUTO_TEST_CASE(R_15_sinks_become_programs) {
   BOOST_TEST(stub.calls == 1);
   BOOST_TEST(says(error_of<InvalidArgument>([&] { compile_linear(device("INTERP"), {}, add_sink(4, 1)); }),
                   "expected LINEAR"));
+#ifdef TOLK_TEST_HAS_CPU
+  // Where the device takes source text; and the compiled program computes what the SINK says.
+  UOp in_text = int_storage({1, 2, 3, 4}, "CPU"), out_text = new_ints(4, "CPU");
+  UOp with_text = compile_linear(device("CPU"), stub.function(), linear_of({add_call(out_text, in_text, 7)}));
+  BOOST_TEST(stub.calls == 2);
+  const UOp& text_call = with_text.src(0);
+  BOOST_REQUIRE(text_call.src(0).is(Op::PROGRAM));
+  BOOST_TEST((text_call.src(0).src(0) == add_sink(4, 7)));
+  const ProgramEntry& source = program_entry(text_call.src(0));
+  BOOST_TEST((!source.text.empty() && !source.binary.empty() && source.device == "CPU"));
+  BOOST_TEST(source.text.find(source.info.name) != std::string::npos);
+  BOOST_TEST((text_call.nsrc() == 3 && text_call.src(1) == out_text && text_call.src(2) == in_text));
+  BufferBinding binding(device("CPU"));
+  run_linear(binding, with_text);
+  BOOST_TEST((ints_of(out_text) == std::vector<int32_t>{8, 9, 10, 11}));
+#endif
 }
 
 BOOST_AUTO_TEST_CASE(R_16_other_calls_stay_as_they_are) {

@@ -20,6 +20,7 @@
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/tensor/gradient.h"
+#include "tolk/tensor/jit.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"
 
@@ -502,6 +503,30 @@ BOOST_AUTO_TEST_CASE(bug_15_a_graph_over_two_devices_computes_every_time) {
     for (int i = 0; i < 100; ++i) program.run();
     BOOST_TEST(engine::GlobalCounters::get().mem_used == before);
     BOOST_TEST(result() == (Floats{21, 41, 61, 81}), boost::test_tools::per_element());
+    // The same, captured.
+    Jit f([&](Tensor in) { return (in.to(on[1]) * w).to(on[0]) + 1; });
+    Floats first = {1, 2, 3, 4}, second = {10, 20, 30, 40};
+    auto input = [&](const Floats& values) { return Tensor::from(values, {4}, on[0]).realize(); };
+    Tensor a = input(first), b = input(second);
+    for (int i = 0; i < 2; ++i) // the function itself, and its capture
+      BOOST_TEST(f(a).values<float>() == (Floats{3, 5, 7, 9}), boost::test_tools::per_element());
+    for (int i = 0; i < 2; ++i) {
+      BOOST_TEST(f(b).values<float>() == (Floats{21, 41, 61, 81}), boost::test_tools::per_element());
+      BOOST_TEST(f(a).values<float>() == (Floats{3, 5, 7, 9}), boost::test_tools::per_element());
+    }
+    before = engine::GlobalCounters::get().mem_used;
+    // Where one graph can hold both devices, all of it is one launch.
+    auto backend = [](const std::string& name) { return name.substr(0, name.find(':')); };
+    bool one_graph = backend(on[0]) == backend(on[1]) && backend(on[0]) != "INTERP";
+    if (one_graph) BOOST_TEST(f.captured()->num_calls() == 1U);
+    for (int i = 0; i < 100; ++i) {
+      uint64_t launches = engine::graph_launches;
+      f(i % 2 ? a : b);
+      if (one_graph) BOOST_TEST(engine::graph_launches == launches + 1);
+    }
+    BOOST_TEST(engine::GlobalCounters::get().mem_used == before);
+    BOOST_TEST(f(a).values<float>() == (Floats{3, 5, 7, 9}), boost::test_tools::per_element());
+    BOOST_TEST(f(b).values<float>() == (Floats{21, 41, 61, 81}), boost::test_tools::per_element());
   }
 }
 
