@@ -544,15 +544,15 @@ tolk_status DeviceGraph::submit(const Node& node) {
   return TOLK_E_INTERNAL;
 }
 
-tolk_status DeviceGraph::submit_all() {
+tolk_status DeviceGraph::submit_all(const std::vector<Node>& nodes) {
   // Queues of several devices are kept in step by waiting: correct, and rare enough.
   bool several = devices_.size() > 1 && streams_[0];
   if (several) wait_all();
   for (uint32_t i : order()) {
-    const Node& node = nodes_[i];
+    const Node& node = nodes[i];
     if (several)
       for (uint32_t earlier : node.after)
-        if (nodes_[earlier].device != node.device) devices_[nodes_[earlier].device]->compute().settle();
+        if (nodes[earlier].device != node.device) devices_[nodes[earlier].device]->compute().settle();
     if (tolk_status status = submit(node); status < 0) return status;
   }
   if (several) wait_all();
@@ -570,10 +570,25 @@ void DeviceGraph::launch(uint64_t* device_ns) {
   constexpr uint64_t kUnmeasured = UINT64_MAX;
   uint64_t begin = 0;
   if (device_ns) *device_ns = kUnmeasured, begin = now_ns();
-  tolk_status status =
-      native_ ? plugin_.graph.launch(instances_[active_].graph, streams_.data(), device_ns) : submit_all();
-  devices_[0]->compute().check(status, "launch of a graph of " + std::to_string(size()) + " nodes");
-  for (size_t i = 0; i < devices_.size(); i++) devices_[i]->compute().after(uses_[i]);
+  // Where arguments are read when a kernel starts, a later change or the end of this graph must not reach
+  // them: such a launch has nodes of its own.
+  std::shared_ptr<const std::vector<Node>> kept;
+  if (!native_ && streams_[0] && std::any_of(devices_.begin(), devices_.end(), [](const Device* d) {
+        return (d->caps().flags & TOLK_CAP_RETAINS_ARGS) != 0;
+      }))
+    kept = std::make_shared<const std::vector<Node>>(nodes_);
+  tolk_status status = native_ ? plugin_.graph.launch(instances_[active_].graph, streams_.data(), device_ns)
+                               : submit_all(kept ? *kept : nodes_);
+  try {
+    devices_[0]->compute().check(status, "launch of a graph of " + std::to_string(size()) + " nodes");
+  } catch (...) {
+    if (kept) wait_all(); // for the nodes that were submitted
+    throw;
+  }
+  for (size_t i = 0; i < devices_.size(); i++) {
+    devices_[i]->compute().after(uses_[i]);
+    if (kept) devices_[i]->compute().retain(kept);
+  }
   if (!device_ns) return;
   wait_all();
   uint64_t elapsed = now_ns() - begin;

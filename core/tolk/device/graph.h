@@ -115,7 +115,7 @@ private:
   tolk_graph* build(); // the plugin's graph of nodes_ as they are
   void record_node(tolk_graph* graph, const Node& node, std::vector<uint32_t>& after);
   tolk_status submit(const Node& node);
-  tolk_status submit_all();
+  tolk_status submit_all(const std::vector<Node>& nodes);
   void wait_all();
   void drop();
   [[noreturn]] void refuse(tolk_status status, std::string_view doing);

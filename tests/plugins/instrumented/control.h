@@ -56,6 +56,7 @@ typedef struct tb_options {
   X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_sync) \
   X(graph_create) X(graph_destroy) X(graph_commit) X(graph_update) X(graph_launch) \
   X(graph_kernels) X(graph_copies) X(graph_fills) /* nodes added */ \
+  X(graph_edges) /* the dependencies of all nodes added */ \
   X(patches_buffer) X(patches_value) X(patches_sizes) \
   X(live_devices) X(live_buffers) X(live_bytes) X(live_streams) X(live_events) X(live_programs) X(live_graphs)
 /* clang-format on */
@@ -127,7 +128,8 @@ typedef struct tb_control {
                const char* text);
   /* Every kernel (copy) of the device takes that much longer, on the worker when it has streams. */
   void (*delay)(uint32_t ordinal, uint64_t kernel_us, uint64_t copy_us);
-  /* What a timed launch reports, in ns; NULL: what was measured. `arg` is passed on. */
+  /* What a timed launch of a kernel or a graph reports, in ns; NULL: what was measured. `arg` is passed on.
+   */
   void (*times)(uint64_t (*time_of)(void* arg, const tb_record* launch), void* arg);
   /* 1: graphs run any node that is ready next. Also TOLK_TEST_SHUFFLE=1. */
   void (*shuffle)(uint32_t on);

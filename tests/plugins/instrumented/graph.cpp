@@ -77,6 +77,7 @@ tolk_status add(tolk_graph* graph, uint32_t device, uint32_t needed, Node node, 
   }
   nodes->push_back(std::move(node));
   graph->nodes = std::move(nodes);
+  count(ordinal_of(graph), &tb_counters::graph_edges, after_count);
   return TOLK_OK;
 }
 
@@ -230,7 +231,7 @@ Failure run_nodes(const Nodes& nodes, Times& times) {
   return first;
 }
 
-void record_launch(const tolk_graph* graph, const Nodes& nodes, uint64_t stream, bool timed) {
+tb_record record_launch(const tolk_graph* graph, const Nodes& nodes, uint64_t stream, bool timed) {
   tb_record r{};
   r.kind = TB_GRAPH;
   r.device = ordinal_of(graph);
@@ -245,6 +246,7 @@ void record_launch(const tolk_graph* graph, const Nodes& nodes, uint64_t stream,
     n.in_graph = 1;
     record(n);
   }
+  return r;
 }
 
 tolk_status launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* device_ns) {
@@ -256,7 +258,7 @@ tolk_status launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* dev
     std::shared_ptr<const Nodes> nodes = graph->nodes;
     std::shared_ptr<Times> times = graph->times;
     count(ordinal, &tb_counters::graph_launch);
-    record_launch(graph, *nodes, stream ? stream->number : 0, device_ns != nullptr);
+    const tb_record r = record_launch(graph, *nodes, stream ? stream->number : 0, device_ns != nullptr);
     auto elapsed = std::make_shared<uint64_t>(0);
     auto body = [nodes, times, elapsed] {
       uint64_t begin = host->clock_ns(host->ctx);
@@ -266,7 +268,7 @@ tolk_status launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* dev
     };
     if (!stream) {
       Failure f = body();
-      if (device_ns) *device_ns = *elapsed;
+      if (device_ns) *device_ns = reported_time(r, *elapsed);
       return f.status == TOLK_OK ? TOLK_OK : fail(f.status, f.text);
     }
     if (tolk_status s = stream->take_failure()) return s;
@@ -291,7 +293,7 @@ tolk_status launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* dev
     });
     if (!device_ns) return TOLK_OK;
     stream->mark()->wait(TOLK_FOREVER);
-    *device_ns = *elapsed;
+    *device_ns = reported_time(r, *elapsed);
     return stream->take_failure();
   });
 }

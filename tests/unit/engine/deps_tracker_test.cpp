@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "graph_support.h"
 #include "tolk/engine/deps_tracker.h"
 
 using namespace tolk;
@@ -40,6 +41,24 @@ BOOST_AUTO_TEST_CASE(GR_18_disjoint_slices_of_one_arena_are_independent) {
   access(t, {writes(0, 64), reads(0, 64, 2)}, 0);
   BOOST_TEST((access(t, {writes(64, 128), reads(0, 64, 2)}, 1) == Tokens{}));
   BOOST_TEST((access(t, {writes(128, 192), reads(63, 65)}, 2) == Tokens{0, 1}));
+  // The same in a recorded graph: two kernels that write parts of one arena.
+  using namespace tolk::test;
+  Device& d = tb().open();
+  auto edges = [&](int64_t first, int64_t second) {
+    UOp arena = temporary(d.name(), 3 * kCount * 4, DType::U8), a = stored(d.name(), ramp(0));
+    auto part = [&](int64_t begin) { return slice_node(arena, DType::I32, begin * kCount * 4, kCount); };
+    UOp list = batched(d, {call_of(add_body(1), {part(first), a}), call_of(add_body(2), {part(second), a})});
+    BOOST_TEST(text_of(sizes_of(list)) == "2");
+    tb_counters before = tb().counters(d);
+    engine::BufferBinding binding(d);
+    engine::run_linear(binding, list, jit_run());
+    tb_counters after = tb().counters(d);
+    BOOST_TEST(after.graph_kernels - before.graph_kernels == 2u);
+    return after.graph_edges - before.graph_edges;
+  };
+  BOOST_TEST(edges(0, 1) == 0u);
+  BOOST_TEST(edges(2, 0) == 0u);
+  BOOST_TEST(edges(1, 1) == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_does_not_wait_for_itself) {

@@ -117,8 +117,11 @@ void check(Device& d, uint32_t seed, int programs) {
   }
 }
 
+// Nodes in any order that their dependencies allow: as they are recorded and, in graphs of the host, as they
+// are submitted; and as the instrumented backend runs them.
 struct Shuffled {
-  explicit Shuffled(bool on) : before_(getenv("TOLK_TEST_SHUFFLE") ? getenv("TOLK_TEST_SHUFFLE") : "") {
+  explicit Shuffled(bool on)
+      : any_(on), before_(getenv("TOLK_TEST_SHUFFLE") ? getenv("TOLK_TEST_SHUFFLE") : "") {
     if (on) setenv("TOLK_TEST_SHUFFLE", "11", 1);
   }
   ~Shuffled() {
@@ -129,6 +132,7 @@ struct Shuffled {
   }
 
 private:
+  AnyReadyNode any_;
   std::string before_;
 };
 
@@ -151,6 +155,16 @@ BOOST_AUTO_TEST_CASE(random_lists_in_graphs_of_the_host) {
   Shuffled shuffled(true);
   ScopedConfig host(with([](Config& c) { c.graph = 2; }));
   check(device("INTERP:5"), 3, 10);
+}
+
+BOOST_AUTO_TEST_CASE(random_lists_in_graphs_of_the_host_on_streams) {
+  Shuffled shuffled(true);
+  ScopedConfig host(with([](Config& c) { c.graph = 2; }));
+  uint64_t launches = graph_launches;
+  Device& d = tb().open([](tb_options& o) { o.streams = 1, o.graph = 0; });
+  check(d, 6, 10);
+  BOOST_TEST(graph_launches > launches);
+  BOOST_TEST(tb().counters(d).graph_launch == 0u); // the plugin's own were not used
 }
 
 BOOST_AUTO_TEST_CASE(random_lists_on_the_cpu) {

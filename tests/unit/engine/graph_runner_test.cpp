@@ -1,5 +1,7 @@
 // Replay of batches: what is recorded, what is changed between runs, and that the result is always that of
 // the calls one after the other.
+#include <cmath>
+
 #include "captured_stderr.h"
 #include "graph_support.h"
 #include "tolk/engine/statistics.h"
@@ -30,8 +32,9 @@ private:
   tb_counters begin_;
 };
 
-// Runs calls one by one and as graphs, on storage with the same contents; `outs` must agree with each other
-// and with `expected`, where given. `rounds` runs in a row.
+// Runs calls one by one and as graphs, on storage with the same contents; the results must agree with each
+// other and with `expected`, where given. `rounds` runs in a row, then more in which a graph takes any node
+// that is ready: the order of the list alone must not be what makes them right.
 void same_as_sequential(Device& lead, const std::vector<UOp>& calls,
                         const std::map<std::string, UOp>& storages,
                         const std::map<std::string, Ints>& expected = {}, int rounds = 5) {
@@ -41,15 +44,21 @@ void same_as_sequential(Device& lead, const std::vector<UOp>& calls,
   bool graphs = false;
   for (size_t n : sizes_of(list)) graphs = graphs || n > 1;
   BOOST_REQUIRE(graphs);
-  BufferBinding one(lead), two(lead);
+  BufferBinding one(lead);
   run_linear(one, plain, jit_run());
   for (const auto& [name, node] : storages) wanted[name] = read(node);
   for (const auto& [name, values] : expected) BOOST_TEST(wanted[name] == values, name);
-  for (int round = 0; round < rounds; ++round) {
-    for (const auto& [name, node] : storages) write(node, start[name]);
-    run_linear(two, list, jit_run());
-    for (const auto& [name, node] : storages)
-      BOOST_TEST(read(node) == wanted[name], name << " in round " << round);
+  for (bool any : {false, true}) {
+    AnyReadyNode order(any);
+    BufferBinding two(lead);
+    uint64_t launches = graph_launches;
+    for (int round = 0; round < (any ? 4 * rounds : rounds); ++round) {
+      for (const auto& [name, node] : storages) write(node, start[name]);
+      run_linear(two, list, jit_run());
+      for (const auto& [name, node] : storages)
+        BOOST_TEST(read(node) == wanted[name], name << " in round " << round << (any ? ", any order" : ""));
+    }
+    BOOST_TEST(graph_launches == launches + uint64_t(any ? 4 * rounds : rounds));
   }
 }
 
@@ -176,8 +185,8 @@ BOOST_AUTO_TEST_CASE(GR_24_a_missing_variable_is_named_before_anything_runs) {
 
 BOOST_AUTO_TEST_CASE(P_15_values_sizes_and_buffers_change_in_one_update) {
   Device& d = xdev();
-  UOp program = program_of(d, add_value_text("p_15", kCount), {0}, {variable_info("n", kCount)},
-                           variable("n", 0, kCount), std::array<int64_t, 3>{1, 1, 1});
+  UOp program = program_of(d, add_items_text("p_15", kCount), {0}, {variable_info("n", kCount)},
+                           groups_of_four(variable("n", 0, kCount)), std::array<int64_t, 3>{4, 1, 1});
   UOp t = storage(d.name()), out = storage(d.name());
   UOp list = batched(d, {call_of(program, {t, param(0, d)}), call_of(xor_body(), {out, t, param(1, d)})});
   BufferBinding binding(d);
@@ -188,9 +197,9 @@ BOOST_AUTO_TEST_CASE(P_15_values_sizes_and_buffers_change_in_one_update) {
   UOp x = stored(d.name(), ramp(0)), y = stored(d.name(), ramp(5)), z = stored(d.name(), ramp(90));
   run(x, y, 4);
   Since since(d);
-  run(z, x, 6);
-  Ints expected = ramp(96);
-  std::fill(expected.begin() + 6, expected.end(), 0);
+  run(z, x, 10); // three groups, the last of them half idle
+  Ints expected = ramp(100);
+  std::fill(expected.begin() + 10, expected.end(), 0);
   BOOST_TEST(read(out) == exclusive_or(expected, ramp(0)));
   BOOST_TEST(since(&tb_counters::graph_update) == 1u);
   BOOST_TEST(since(&tb_counters::patches_buffer) == 2u);
@@ -200,9 +209,8 @@ BOOST_AUTO_TEST_CASE(P_15_values_sizes_and_buffers_change_in_one_update) {
 
 BOOST_AUTO_TEST_CASE(R_45_launch_sizes_are_patched_and_the_tuned_local_size_stays) {
   Device& d = xdev();
-  UOp n = variable("n", 0, kCount);
-  UOp program = program_of(d, add_value_text("r_45", kCount), {0}, {variable_info("n", kCount)}, n,
-                           std::array<int64_t, 3>{1, 1, 1});
+  UOp program = program_of(d, add_items_text("r_45", kCount), {0}, {variable_info("n", kCount)},
+                           groups_of_four(variable("n", 0, kCount)), std::array<int64_t, 3>{4, 1, 1});
   UOp t = storage(d.name()), out = storage(d.name());
   write(t, Ints(kCount, 0));
   UOp list = batched(d, {call_of(program, {t, param(0, d)}), call_of(add_body(1), {out, t})});
@@ -213,20 +221,37 @@ BOOST_AUTO_TEST_CASE(R_45_launch_sizes_are_patched_and_the_tuned_local_size_stay
     return e;
   };
   BufferBinding binding(d);
-  run_linear(binding, list, jit_run({x}, {{"n", 3}}));
-  BOOST_TEST(read(out) == expected(3));
+  auto check_sizes = [](uint32_t groups) {
+    std::vector<tb_record> launches = tb().launches();
+    BOOST_REQUIRE(launches.size() >= 2u);
+    const tb_record& symbolic = launches[launches.size() - 2];
+    BOOST_TEST(symbolic.kernel == std::string("r_45"));
+    BOOST_TEST(symbolic.in_graph == 1u);
+    BOOST_TEST(symbolic.grid[0] == groups);
+    BOOST_TEST(symbolic.local[0] == 4u);
+  };
+  run_linear(binding, list, jit_run({x}, {{"n", 4}}));
+  BOOST_TEST(read(out) == expected(4));
+  check_sizes(1);
   Since since(d);
-  run_linear(binding, list, jit_run({x}, {{"n", 3}}));
+  run_linear(binding, list, jit_run({x}, {{"n", 4}}));
   BOOST_TEST(since(&tb_counters::patches_sizes) == 0u);
   write(t, Ints(kCount, 0));
-  run_linear(binding, list, jit_run({x}, {{"n", 9}}));
-  BOOST_TEST(read(out) == expected(9));
+  run_linear(binding, list, jit_run({x}, {{"n", 12}}));
+  BOOST_TEST(read(out) == expected(12));
   BOOST_TEST(since(&tb_counters::patches_sizes) == 1u);
   BOOST_TEST(since(&tb_counters::graph_update) == 1u);
-  std::vector<tb_record> launches = tb().launches();
-  const tb_record& symbolic = launches[launches.size() - 2];
-  BOOST_TEST(symbolic.grid[0] == 9u);
-  BOOST_TEST(symbolic.local[0] == 1u);
+  check_sizes(3);
+  // No multiple of a group: nothing is cut off, first with as many groups as before, then with fewer.
+  write(t, Ints(kCount, 0));
+  run_linear(binding, list, jit_run({x}, {{"n", 11}}));
+  BOOST_TEST(read(out) == expected(11));
+  BOOST_TEST(since(&tb_counters::patches_sizes) == 1u);
+  write(t, Ints(kCount, 0));
+  run_linear(binding, list, jit_run({x}, {{"n", 7}}));
+  BOOST_TEST(read(out) == expected(7));
+  BOOST_TEST(since(&tb_counters::patches_sizes) == 2u);
+  check_sizes(2);
   // An empty launch cannot be in a graph: that run goes call by call, and the next one replays again.
   write(t, Ints(kCount, 0));
   uint64_t graph_runs = since(&tb_counters::graph_launch);
@@ -350,9 +375,15 @@ BOOST_AUTO_TEST_CASE(P_16_a_graph_counts_as_the_sum_of_its_calls) {
   BOOST_TEST(graph.kernel_count == 1);
   ScopedConfig debug(with([](Config& c) { c.debug = 2; }));
   BufferBinding binding(d);
+  LaunchTimes times(tb(), [](const tb_record& r) { return r.kind == TB_GRAPH ? 10u : 1000000u; });
   std::string text = captured_stderr([&] { run_linear(binding, list, jit_run()); });
   BOOST_TEST(has(text, "batched 3"), text);
-  BOOST_TEST(has(text, "GFLOPS"), text);
+  size_t end = text.find(" GFLOPS"), begin = text.rfind('(', end);
+  BOOST_REQUIRE(end != text.npos);
+  BOOST_REQUIRE(begin != text.npos);
+  double gflops = std::stod(text.substr(begin + 1, end - begin - 1));
+  BOOST_TEST(gflops > 0);
+  BOOST_TEST(std::abs(gflops - double(one.global_ops) / 10) < 0.01, text); // of 10 ns
 }
 
 BOOST_AUTO_TEST_CASE(GR_08_two_writes_to_one_buffer) {
@@ -391,6 +422,27 @@ BOOST_AUTO_TEST_CASE(GR_11_kernels_and_copies_in_both_orders) {
                      {{"b3", exclusive_or(read(c["b0"]), read(c["b2"]))}});
 }
 
+// Lists of two calls, each a graph; with copies in between as they are.
+UOp graphs_of_two(Device& first, Device& second, const std::map<std::string, UOp>& b, bool copies_inside) {
+  std::vector<UOp> items;
+  auto pair = [](Device& where, const UOp& to, const UOp& from) {
+    UOp t = temporary(where.name());
+    return std::vector<UOp>{call_of(add_body(1), {t, from}), call_of(add_body(2), {to, t})};
+  };
+  auto add = [&](Device& where, std::vector<UOp> calls, const UOp& copied_to, const UOp& copied_from) {
+    UOp copy = copied_to ? copy_call(copied_to, copied_from) : UOp{};
+    if (copy && copies_inside) calls.insert(calls.begin(), copy);
+    if (copy && !copies_inside) items.push_back(compiled(where, {copy}).src(0));
+    UOp list = batched(where, calls);
+    BOOST_TEST(list.nsrc() == 1u);
+    items.push_back(list.src(0));
+  };
+  add(first, pair(first, b.at("b3"), b.at("b1")), {}, {});
+  add(second, pair(second, b.at("result"), b.at("there")), b.at("there"), b.at("b3"));
+  add(first, pair(first, b.at("b2"), b.at("b4")), b.at("b4"), b.at("result"));
+  return linear(items);
+}
+
 BOOST_AUTO_TEST_CASE(GR_12_three_dependent_graphs) {
   Device& d = xdev();
   auto b = five(d);
@@ -400,7 +452,6 @@ BOOST_AUTO_TEST_CASE(GR_12_three_dependent_graphs) {
     calls.push_back(call_of(add_body(1), {t, b[from]}));
     calls.push_back(call_of(add_body(2), {b[to], t}));
   }
-  ScopedConfig pairs(with([](Config& c) { c.jit_batch_size = 2; }));
   std::vector<UOp> first(calls.begin(), calls.begin() + 2), second(calls.begin() + 2, calls.begin() + 4),
       third(calls.begin() + 4, calls.end());
   std::vector<UOp> graphs;
@@ -413,6 +464,26 @@ BOOST_AUTO_TEST_CASE(GR_12_three_dependent_graphs) {
     write(b["b1"], plus(start, i));
     run_linear(binding, list, jit_run());
     BOOST_TEST(read(b["b2"]) == plus(start, i + 9));
+  }
+  // Two queues, the first of them slow: the second graph must wait for the first, the third for the second.
+  for (bool inside : {false, true}) {
+    Device &slow = tb().open_streams(), &fast = tb().open_streams();
+    auto c = five(slow);
+    c["there"] = stored(fast.name(), Ints(kCount, 0));
+    c["result"] = stored(fast.name(), Ints(kCount, 0));
+    UOp chain = graphs_of_two(slow, fast, c, inside);
+    BOOST_TEST(text_of(sizes_of(chain)) == (inside ? "2, 3, 3" : "2, 0, 2, 0, 2"));
+    tb().delay(slow, 2000, 2000);
+    BufferBinding other(slow);
+    start = read(c["b1"]);
+    uint64_t launches = graph_launches;
+    for (int i = 0; i < 4; ++i) {
+      write(c["b1"], plus(start, 10 * i));
+      run_linear(other, chain, jit_run());
+      BOOST_TEST(read(c["b2"]) == plus(start, 10 * i + 9));
+    }
+    BOOST_TEST(graph_launches == launches + 12);
+    tb().delay(slow, 0, 0);
   }
 }
 
@@ -525,24 +596,37 @@ BOOST_AUTO_TEST_CASE(GR_21_views_and_shards_of_inputs_follow_them) {
 }
 
 BOOST_AUTO_TEST_CASE(GR_22_a_replay_while_the_previous_launch_runs) {
-  Device& d = xdev([](tb_options& o) { o.streams = 1; });
-  tb().delay(d, 2000);
-  UOp t = temporary(d.name());
-  UOp list = batched(d, {call_of(add_body(1), {t, param(0, d)}), call_of(add_body(2), {param(1, d), t})});
-  std::vector<BufferRef> ins, outs;
-  for (int i = 0; i < 4; ++i)
-    ins.push_back(int_buffer(d, ramp(100 * i))), outs.push_back(int_buffer(d, Ints(kCount, 0)));
-  BufferBinding binding(d);
-  Since since(d);
-  for (size_t i = 0; i < 4; ++i) {
-    RunOptions options = jit_run();
-    options.input_overlay = {ins[i], outs[i]};
-    run_linear(binding, list, options);
-  }
-  for (int i = 0; i < 4; ++i) BOOST_TEST(read(*outs[size_t(i)]) == ramp(100 * i + 3));
-  BOOST_TEST(since(&tb_counters::graph_create) == 1u);
-  BOOST_TEST(since(&tb_counters::graph_launch) == 4u);
-  tb().reset();
+  // Graphs of the plugin, and those of the host, whose kernels are submitted one by one; of backends that
+  // read the arguments of a launch at once, and of those that do when it starts.
+  for (bool host : {false, true})
+    for (bool late : {false, true}) {
+      ScopedConfig settings(with([&](Config& c) { c.graph = host ? 2 : 1; }));
+      Device& d = xdev([&](tb_options& o) {
+        o.streams = 1, o.retains_args = late;
+        if (host) o.graph = 0;
+      });
+      tb().delay(d, 2000);
+      UOp t = temporary(d.name());
+      UOp list = batched(d, {call_of(add_body(1), {t, param(0, d)}), call_of(add_body(2), {param(1, d), t})});
+      std::vector<BufferRef> ins, outs;
+      for (int i = 0; i < 4; ++i)
+        ins.push_back(int_buffer(d, ramp(100 * i))), outs.push_back(int_buffer(d, Ints(kCount, 0)));
+      BOOST_TEST(text_of(sizes_of(list)) == "2");
+      BufferBinding binding(d);
+      Since since(d);
+      uint64_t launches = graph_launches;
+      for (size_t i = 0; i < 4; ++i) {
+        RunOptions options = jit_run();
+        options.input_overlay = {ins[i], outs[i]};
+        run_linear(binding, list, options);
+      }
+      for (int i = 0; i < 4; ++i) BOOST_TEST(read(*outs[size_t(i)]) == ramp(100 * i + 3));
+      BOOST_TEST(graph_launches == launches + 4);
+      BOOST_TEST(since(&tb_counters::graph_create) == (host ? 0u : 1u));
+      BOOST_TEST(since(&tb_counters::graph_launch) == (host ? 0u : 4u));
+      BOOST_TEST(since(&tb_counters::kernels_run) == 8u);
+      tb().reset();
+    }
 }
 
 BOOST_AUTO_TEST_CASE(GR_26_new_aliasing_between_inputs_is_found) {

@@ -105,6 +105,20 @@ inline std::string add_value_text(const std::string& name, int64_t most) {
          "%4 = LOAD i32 %1 %3\n%5 = ADD i32 %4 %2\n%6 = STORE i32 %0 %3 %5\n";
 }
 
+// out[4 * g + l] = in[4 * g + l] + n for the first n elements: groups of four work-items, (n + 3) / 4 of
+// them. The last group may be partly idle. With another size of a group, elements are left out.
+inline std::string add_items_text(const std::string& name, int64_t most) {
+  return "kernel " + name + "\nparam buffer i32 w 0\nparam buffer i32 r 0\nparam value i32 0 " +
+         std::to_string(most) +
+         "\n%0 = PARAM i32 [0]\n%1 = PARAM i32 [1]\n%2 = PARAM i32 [2]\n%3 = SPECIAL i32 [0, 0]\n"
+         "%4 = SPECIAL i32 [256, 0]\n%5 = CONST i32 4\n%6 = MUL i32 %3 %5\n%7 = ADD i32 %6 %4\n"
+         "%8 = CMPLT bool %7 %2\n%9 = IF %8\n%10 = LOAD i32 %1 %7\n%11 = ADD i32 %10 %2\n"
+         "%12 = STORE i32 %0 %7 %11\n%13 = ENDIF %9\n";
+}
+inline UOp groups_of_four(const UOp& n) {
+  return floordiv(alu(Op::ADD, n, constant(DType::Index, 3)), constant(DType::Index, 4));
+}
+
 // ---- storage
 inline UOp storage(const std::string& device, int64_t count = kCount, DType dtype = DType::I32) {
   return buffer_node(fresh_user_slot(), dtype, count, device);
@@ -184,6 +198,15 @@ inline bool cpu_exists() {
     return false;
   }
 }
+
+// Graphs of the instrumented backend run any node that is ready, for the life of the object.
+class AnyReadyNode {
+public:
+  explicit AnyReadyNode(bool on) { tb().control().shuffle(on); }
+  ~AnyReadyNode() { tb().control().shuffle(0); }
+  AnyReadyNode(const AnyReadyNode&) = delete;
+  AnyReadyNode& operator=(const AnyReadyNode&) = delete;
+};
 
 // Settings changed for a scope.
 inline Config with(const std::function<void(Config&)>& change) {

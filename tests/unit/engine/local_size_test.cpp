@@ -188,6 +188,8 @@ BOOST_AUTO_TEST_CASE(RG_03_tuning_leaves_data_alone) {
   BOOST_TEST(x.counters(d).launches == launches);
 }
 
+// Sizes that depend on variables are never tuned, because they differ by run: such a kernel takes groups of
+// one, which no extent can be cut off by. A fixed local size with symbolic groups: R_45 of graph_runner_test.
 BOOST_AUTO_TEST_CASE(RG_04_a_symbolic_extent_is_not_truncated) {
   TestBackend& x = tb();
   x.reset();
