@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string>
 
 namespace tolk::test {
@@ -13,6 +14,11 @@ inline bool passes_in_another_process(const std::string& test, const std::string
   std::string command = variables + " " + std::filesystem::read_symlink("/proc/self/exe").string() +
                         " --color_output=no --run_test=" + test + " --logger=HRF,error,stdout";
   return std::system(command.c_str()) == 0;
+}
+
+inline size_t threads_of_this_process() {
+  std::filesystem::directory_iterator tasks("/proc/self/task");
+  return size_t(std::distance(begin(tasks), end(tasks)));
 }
 
 } // namespace tolk::test

@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(J_15_JitError_is_an_Error) {
   BOOST_CHECK_THROW(throw JitError("refused"), std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(J_25_and_P_19_a_capture_shows_what_it_is) {
+BOOST_AUTO_TEST_CASE(J_25_P_19_a_capture_shows_what_it_is) {
   std::shared_ptr<CapturedJit<UOp>> kept;
   UOp x = stored({1, 2, 3}), out;
   std::vector<UOp> held;
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(J_36_temporaries_share_arenas) {
   BOOST_TEST((read(out) == Floats(1000, 46)));
 }
 
-BOOST_AUTO_TEST_CASE(J_37_and_RG_01_weights_are_not_planned_though_nothing_is_held) {
+BOOST_AUTO_TEST_CASE(J_37_RG_01_weights_are_not_planned_though_nothing_is_held) {
   UOp w = stored({1, 2, 3});
   Jit f = jit([&](const JitInputs& in) {
     assign(in.inputs[1].storage, alu(Op::ADD, contiguous(times(in.inputs[0].storage, 2)), w));

@@ -10,6 +10,7 @@
 #include "tolk/device/buffer.h"
 #include "tolk/engine/statistics.h"
 #include "tolk/engine/storage.h"
+#include "tolk/tensor/saved_jit.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"
 
@@ -153,6 +154,47 @@ BOOST_AUTO_TEST_CASE(bug_19_four_threads_run_one_program_with_inputs_of_their_ow
         try {
           for (int i = 0; i < 200; i++)
             wrong += model((i * 7 + t) % 40) != expected[size_t((i * 7 + t) % 40)];
+        } catch (const Error&) {
+          failed++;
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    BOOST_TEST(wrong == 0, name << ": " << wrong << " of 800");
+    BOOST_TEST(failed == 0, name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bug_19_four_threads_load_one_saved_model_and_run_it) {
+  for (const std::string& name :
+       {tb().open_name([](tb_options& o) { o.streams = 1; }), std::string("INTERP"), std::string("CPU")}) {
+    DeviceScope scope(name);
+    try {
+      device(name);
+    } catch (const DeviceError&) {
+      continue; // a build without that plugin
+    }
+    auto input = [](int i) { return Tensor::from(floats(16, float(i), 0.5f), {2, 8}).realize(); };
+    std::string file;
+    {
+      Tensor first = Tensor::from(floats(64, -4, 0.125f), {8, 8}).realize(),
+             second = Tensor::from(floats(64, 2, -0.0625f), {8, 8}).realize();
+      Jit f([&](Tensor x) { return x.matmul(first).relu().contiguous().matmul(second); });
+      for (int i = 0; i < 3; i++) f(input(i));
+      file = save_jit(f, {.weights = true});
+    }
+    std::vector<std::vector<float>> expected;
+    LoadedJit alone = load_jit(file);
+    for (int i = 0; i < 40; i++) expected.push_back(alone(input(i))[0].values<float>());
+    BOOST_TEST((expected[0] != expected[1]));
+    std::atomic<int> wrong{0}, failed{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; t++)
+      threads.emplace_back([&, t] {
+        DeviceScope mine(name);
+        try {
+          LoadedJit model = load_jit(file);
+          for (int i = 0; i < 200; i++)
+            wrong += model(input((i * 7 + t) % 40))[0].values<float>() != expected[size_t((i * 7 + t) % 40)];
         } catch (const Error&) {
           failed++;
         }

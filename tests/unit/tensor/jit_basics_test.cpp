@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(JB_11_another_view_offset) {
   BOOST_TEST(refused_at == 3);
 }
 
-BOOST_AUTO_TEST_CASE(JB_12_and_P_28_duplicate_inputs_are_refused_at_once) {
+BOOST_AUTO_TEST_CASE(JB_12_P_28_duplicate_inputs_are_refused_at_once) {
   Jit f([](Tensor a, Tensor b) { return a + b; });
   Tensor x = tensor({1, 2});
   BOOST_TEST(has(refusal<JitError>([&] { f(x, x); }), "duplicate inputs to JIT"));
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(JB_16_a_method_with_a_member_tensor) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(P_38_and_JB_39_one_Jit_for_two_instances_replays_the_first) {
+BOOST_AUTO_TEST_CASE(P_38_JB_39_one_Jit_for_two_instances_replays_the_first) {
   Model one{tensor({1})}, two{tensor({2})};
   Jit f(&Model::add);
   for (int i = 0; i < 3; ++i) BOOST_TEST(f(one, tensor({float(i)})).item() == 1 + i);

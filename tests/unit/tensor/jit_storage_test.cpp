@@ -8,9 +8,12 @@
 #include "jit_support.h"
 #include "other_process.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/graph_call.h"
 #include "tolk/engine/statistics.h"
 #include "tolk/tensor/jit.h"
+#include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
+#include "tolk/uop/traverse.h"
 
 using namespace tolk;
 using namespace jit_test;
@@ -21,12 +24,17 @@ int64_t kernels() { return engine::GlobalCounters::get().kernel_count; }
 } // namespace
 
 BOOST_AUTO_TEST_CASE(JA_01_an_output_is_the_next_input) {
-  on_each_device([](const std::string&) {
+  on_each_device([](const std::string& device) {
     Jit step([](Tensor x) { return ((x + 1).contiguous() * 2).contiguous(); });
     for (int i = 0; i < 3; ++i) step(tensor({20}));
     Tensor x = tensor({42});
     for (int i = 0; i < 3; ++i) x = step(x);
     BOOST_TEST(x.item() == 350);
+    // On the device that has graphs both kernels are one.
+    BOOST_TEST(step.captured()->num_kernels() == 2u);
+    bool graph = engine::is_graph_call(step.captured()->linear().src(0));
+    if (device == "CPU") BOOST_TEST((graph && step.captured()->num_calls() == 1));
+    if (device == "INTERP") BOOST_TEST((!graph && step.captured()->num_calls() == 2));
     Tensor y = tensor({100});
     for (int i = 0; i < 3; ++i) y = step(y);
     BOOST_TEST(y.item() == 814);
@@ -89,6 +97,7 @@ BOOST_AUTO_TEST_CASE(JA_03_a_rolling_buffer_with_prune) { rolling(true); }
 BOOST_AUTO_TEST_CASE(in_the_child_a_rolling_buffer_is_fed_back, *boost::unit_test::disabled()) {
   DeviceScope scope("CPU");
   rolling(false);
+  BOOST_TEST(int64_t(test::threads_of_this_process()) >= Config::current().cpu_threads);
 }
 BOOST_AUTO_TEST_CASE(bug_04_a_rolling_buffer_is_fed_back) {
   for (const char* threads : {"1", "8"})
@@ -209,6 +218,9 @@ BOOST_AUTO_TEST_CASE(PR_02_a_copy_that_depends_on_the_input_is_kept) {
         Tensor x = Tensor::from(Floats(3, float(i)), {3}, device + ":1").realize();
         BOOST_TEST((f(x).values<float>() == Floats{2 + float(i), 4 + float(i), 6 + float(i)}));
       }
+      // The copy and the sum, with the product's kernel when it is not pruned.
+      BOOST_TEST(f.captured()->num_kernels() == (prune ? 1u : 2u));
+      BOOST_TEST(f.captured()->planned_linear().nsrc() == (prune ? 2u : 3u));
     }
   });
 }
@@ -370,18 +382,25 @@ BOOST_AUTO_TEST_CASE(RG_19_loop_carried_state_survives_free_intermediates) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_14_and_FR_03_a_capture_gives_its_memory_back) {
+BOOST_AUTO_TEST_CASE(J_14_FR_03_a_capture_gives_its_memory_back) {
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(1000));
     int64_t before = memory();
-    {
+    auto run = [&] {
       Jit f([&](Tensor x) {
         Tensor t = (x + w).contiguous(), u = (t * 2).contiguous();
         return (t + u).contiguous();
       });
       for (int i = 0; i < 5; ++i) f(tensor(random_floats(1000)));
       BOOST_TEST(memory() > before);
-    }
+      return f.captured();
+    };
+    // The handle owns it also when the function is gone.
+    auto kept = run();
+    BOOST_TEST(memory() > before);
+    kept.reset();
+    BOOST_TEST(memory() == before);
+    run();
     BOOST_TEST(memory() == before);
   });
 }
@@ -511,6 +530,14 @@ BOOST_AUTO_TEST_CASE(bug_06_shifting_state_with_a_busy_arena) {
         Floats net = y.values<float>();
         all.insert(all.end(), got.begin(), got.end()), all.insert(all.end(), net.begin(), net.end());
       }
+      // Planned, the temporaries are parts of one arena; otherwise each has storage of its own.
+      size_t arenas = 0, parts = 0;
+      for (const engine::JitStorage& s : f.captured()->storage())
+        arenas += s.role == engine::StorageRole::Arena;
+      for (const UOp& u : toposort(f.captured()->planned_linear()))
+        parts += u.is(Op::SLICE) && u.src(0).is(Op::BUFFER) && slot_of(u.src(0)) < 0;
+      BOOST_TEST((planner ? arenas == 1 : arenas > 1), arenas << " arenas");
+      BOOST_TEST((parts > 0) == (planner == 1), parts << " parts");
       results.push_back(all);
     }
     BOOST_TEST((results[0] == results[1]));
