@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tolk/base/config.h"
 #include "tolk/device/registry.h"
@@ -57,6 +58,16 @@ inline Config search_in(const std::string& plugin_path) {
   config.plugin_path = plugin_path;
   config.no_user_plugins = 1;
   return config;
+}
+
+// Devices of the plugins that compute: INTERP, and CPU where it is built.
+inline std::vector<Device*> computing_devices() {
+  ScopedConfig scoped(search_in(TOLK_PLUGIN_FOLDER));
+  std::vector<Device*> devices{&device("INTERP")};
+#ifdef TOLK_TEST_HAS_CPU
+  devices.push_back(&device("CPU"));
+#endif
+  return devices;
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -70,12 +70,18 @@ BOOST_AUTO_TEST_CASE(D_09_pools_are_allocated_by_number) {
 }
 
 BOOST_AUTO_TEST_CASE(D_10_every_mode_is_accepted) {
-  for (Device* d : {&tb().open(), &null_device(), &host_device()})
+  std::vector<Device*> devices = computing_devices();
+  devices.insert(devices.end(), {&tb().open(), &null_device(), &host_device()});
+  for (Device* d : devices)
     for (MemoryMode mode : {MemoryMode::Default, MemoryMode::DeviceOnly, MemoryMode::HostVisible,
                             MemoryMode::Upload, MemoryMode::Readback}) {
       int32_t id = d->pools().next_pool_id();
       d->pools().alloc_pool(id, 100, 16, mode);
       BOOST_TEST(d->pools().size_of(id) == 100u);
+      if (d != &null_device()) { // whose memory forgets
+        write_all(*d, id, 42);
+        BOOST_TEST(bytes_of(*d, id) == std::vector<uint8_t>(100, 42), boost::test_tools::per_element());
+      }
       d->pools().free_pool(id);
     }
 }
