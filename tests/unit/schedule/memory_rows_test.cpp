@@ -142,10 +142,11 @@ BOOST_AUTO_TEST_CASE(MP_02_S_17_pinned_buffers_are_never_planned) {
 
 BOOST_AUTO_TEST_CASE(MP_03_views_of_one_buffer_live_and_move_together) {
   UOp x = user(64);
-  auto part = [](const UOp& b, int64_t offset, int64_t elements) {
-    return tolk::slice_node(b, DType::F32, offset, elements);
+  auto part = [](const UOp& b, int64_t offset, int64_t elements, DType as = DType::F32) {
+    return tolk::slice_node(b, as, offset, elements);
   };
-  // Whole written, parts read; parts written one by one, the whole read; a part of one dtype read as another.
+  // Whole written, parts read; parts written one by one, the whole read; parts from parts,
+  // and the same as another dtype.
   UOp a = internal(64), b = internal(64), c = internal(64), d = internal(64), e = internal(64);
   std::vector<std::vector<UOp>> variants{
       {add_kernel({a, x}), add_kernel({b, part(a, 0, 32)}), add_kernel({c, part(a, 128, 32), b}),
@@ -153,7 +154,10 @@ BOOST_AUTO_TEST_CASE(MP_03_views_of_one_buffer_live_and_move_together) {
       {add_kernel({part(a, 0, 32), x}), add_kernel({part(a, 128, 32), x}), add_kernel({b, a}),
        add_kernel({c, b, part(a, 64, 16)}), add_kernel({x, c})},
       {add_kernel({d, x}), add_kernel({e, d}), add_kernel({part(e, 0, 16), part(e, 128, 16)}),
-       add_kernel({x, e})}};
+       add_kernel({x, e})},
+      {add_kernel({d, x}), add_kernel({e, d}),
+       add_kernel({part(e, 0, 16, DType::I32), part(e, 128, 16, DType::I32)}),
+       add_kernel({c, part(e, 0, 16)}), add_kernel({x, c})}};
   for (const std::vector<UOp>& calls : variants) {
     UOp plain = tolk::linear(calls), planned = plan_memory(plain);
     no_overlap(plain, planned);
