@@ -154,7 +154,7 @@ namespace {
 
 // a[i] = a[i] + 1 for every work-item i.
 const char* const kBump = "kernel bump_items\nparam buffer i32 rw 0\n%0 = PARAM i32 [0]\n"
-                          "%1 = SPECIAL i32 [0, 0]\n%2 = SPECIAL i32 [1, 0]\n%3 = CONST i32 LOCAL\n"
+                          "%1 = SPECIAL i32 [0, 0]\n%2 = SPECIAL i32 [256, 0]\n%3 = CONST i32 LOCAL\n"
                           "%4 = MUL i32 %1 %3\n%5 = ADD i32 %4 %2\n%6 = LOAD i32 %0 %5\n%7 = CONST i32 1\n"
                           "%8 = ADD i32 %6 %7\n%9 = STORE i32 %0 %5 %8\n";
 
