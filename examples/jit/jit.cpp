@@ -28,6 +28,10 @@ int main() {
     step(x, y);
   }
   std::printf("y = %.4f x + %.4f, after %d runs of the function\n", slope.item(), offset.item(), runs);
+  if (!step.captured()) { // JIT=0
+    std::printf("nothing was captured: JIT=0 is set\n");
+    return 0;
+  }
   std::printf("a step is %zu kernels in %zu calls\n", step.captured()->num_kernels(),
               step.captured()->num_calls());
   return runs == 2 ? 0 : 1;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "check.h"
@@ -28,6 +29,9 @@ enum Status : int { kWell = 0, kDiffers = 1, kFailed = 2 };
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 int run_once(const Options& options) {
+  std::error_code none;
+  if (!options.save.empty() && std::filesystem::equivalent(options.save, options.model, none))
+    throw InvalidArgument("--save " + options.save + ": this is the model itself; name another file");
   Progress progress(true);
   LoadedModel model = engine_loader(options, progress)(options.model);
   check_outputs(model.outputs, options.outputs);

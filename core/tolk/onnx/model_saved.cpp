@@ -81,7 +81,8 @@ SavedOutput read_output(PackReader& in, size_t inputs, size_t results) {
 
 Note read_note(const std::string& text, size_t results) {
   PackReader in(kNote, text);
-  if (in.text() != kNoteKind) throw FormatError("it holds a captured function that is no ONNX model");
+  if (text.empty() || in.text() != kNoteKind)
+    throw FormatError("it holds a captured function that is no ONNX model");
   Note note;
   note.inputs = in.list<SavedInput>([](PackReader& r) {
     SavedInput i;
@@ -194,6 +195,9 @@ SavedModel SavedModel::load(const std::string& path, const std::string& device_n
     throw FormatError(path + ": " + e.what());
   }
   state->results = std::move(loaded.results);
+  for (const UOp& result : state->results)
+    if (!result || !engine::contiguous_storage(result))
+      throw FormatError(path + ": section result is damaged: an output is not in storage");
   state->compiled = loaded.compiled;
   for (const SavedInput& i : state->note.inputs) {
     io::HostTensor type;

@@ -19,6 +19,11 @@
 // variables and members: their storage is used, with the contents that it has at each call. A tensor that it
 // assigns to in place keeps its storage.
 //
+// Realize what you assign between calls: a write that is still pending on such a tensor when the capture
+// meets it becomes a kernel of every replay. A result that is an input, or a view of one, stays the capture's
+// input: return a clone. A lazy value that the function leaves behind and that reads an input reads the
+// capture's. Work that the function gives to other threads is not captured.
+//
 // Every call from the second on returns the same storage, which the next call overwrites.
 // Use clone() to keep a value:
 //

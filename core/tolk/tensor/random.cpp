@@ -1,12 +1,14 @@
 #include "tolk/tensor/random.h"
 
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <random>
 
 #include "tolk/device/registry.h"
 #include "tolk/dtype/narrow_float.h"
+#include "tolk/dtype/scalar.h"
 #include "tolk/engine/capture.h"
 #include "tolk/engine/storage.h"
 #include "tolk/tensor/tensor_internal.h"
@@ -62,12 +64,14 @@ struct Draw {
 Draw next_draw(const std::string& where) {
   Sequences& all = sequences();
   std::lock_guard lock(all.mutex);
-  UOp& state = all.by_device[where];
-  if (!state) {
+  // Entered once it stands: a device that cannot be opened must not be in the way of manual_seed.
+  auto known = all.by_device.find(where);
+  if (known == all.by_device.end()) {
     UOp fresh = buffer_node(fresh_user_slot(), DType::U64, 2, where);
     all.start(where, fresh);
-    state = fresh;
+    known = all.by_device.emplace(where, fresh).first;
   }
+  const UOp& state = known->second;
   // A copy of its own, since the numbers may be computed after later draws. Its slot is new, which makes
   // both stores nodes that no earlier draw had.
   UOp copy = buffer_node(fresh_user_slot(), DType::U64, 2, where);
@@ -87,9 +91,13 @@ Tensor blocks(const Shape& shape, int64_t rows, const std::string& device) {
   if (max_numel(shape) > (int64_t(1) << 32) / rows)
     throw InvalidArgument("a draw has at most 2^32 random blocks; " + to_string(shape) + " with " +
                           std::to_string(rows) + " an element is more, draw it in parts");
-  Draw draw = next_draw(device.empty() ? default_device() : canonical_device_name(device));
+  // Several devices: drawn on the first, so that all have the same numbers.
+  std::vector<std::string> where =
+      device.empty() ? std::vector<std::string>{default_device()} : parse_device_list(device);
+  Draw draw = next_draw(where[0]);
   Tensor counter = Tensor::arange(count * SInt(rows), DType::U64) | draw.number.shl(word(32));
-  return Tensor(alu(Op::THREEFRY, counter.node(), draw.key.node())).reshape({SInt(rows), count});
+  Tensor numbers = Tensor(alu(Op::THREEFRY, counter.node(), draw.key.node())).reshape({SInt(rows), count});
+  return where.size() > 1 ? numbers.to(join_devices(where)) : numbers;
 }
 
 // The top `bits` bits as a fraction of `dtype`, which holds them exactly; through i32 where that is enough,
@@ -128,9 +136,13 @@ Tensor rand(const Shape& shape, DType dtype, const std::string& device) {
 }
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, const std::string& device) {
-  if (!(low < high) || std::isinf(high - low))
-    throw InvalidArgument("uniform needs finite low < high, got " + std::to_string(low) + " and " +
-                          std::to_string(high));
+  precision(dtype, "uniform");
+  if (!(low < high) || !std::isfinite(round_to(dtype, high - low))) {
+    char range[64];
+    std::snprintf(range, sizeof range, "%g and %g", low, high);
+    throw InvalidArgument(std::string("uniform needs low < high with a difference that ") + name(dtype) +
+                          " can hold, got " + range);
+  }
   Tensor bottom = Tensor::constant(dtype, low);
   Tensor value = rand(shape, dtype, device) * (high - low) + bottom;
   return (value < Tensor::constant(dtype, high)).where(value, bottom);

@@ -12,7 +12,8 @@
 // steps among its kernels, so every replay draws anew, and manual_seed holds for replays too.
 //
 // All functions may be called from any thread; threads that draw on one device share its sequence. Shapes
-// may have up to 2^32 elements. An empty device means the default one. Wrong shapes, ranges and dtypes throw
+// may have up to 2^32 elements. An empty device means the default one; a list of devices gets the first one's
+// numbers, as replicas. Wrong shapes, ranges and dtypes throw
 // InvalidArgument.
 #pragma once
 

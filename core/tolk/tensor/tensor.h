@@ -90,8 +90,10 @@ public:
   // a captured function from one.
   Tensor clone() const;
   Tensor to(const std::string& device) const; // a sharded value is gathered there
-  // Replaces the contents: this tensor, and every other view of its storage, reads `value` (same shape and
-  // dtype) from now on. On a computed tensor it is plain assignment.
+  // Replaces the contents by `value` (same shape and dtype). The write is lazy like everything else: this
+  // handle, and what is built on it, sees it at once; other handles on the storage see it when this one was
+  // realized, and a handle that goes before that takes its write along. On a computed tensor it is plain
+  // assignment.
   Tensor& assign(const Tensor& value);
 
   // ---- several devices (docs/devices.md): one graph, of which every device of a list computes its part.

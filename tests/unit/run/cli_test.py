@@ -128,6 +128,7 @@ def main():
         code, out, err = run(saved, "--runs", "3", "--json")
         check(code == 0 and json.loads(out)["times"]["schedule"] == 0, f"a saved model is not scheduled: {out} {err}")
         refused([saved, "--save", saved + "2"], "relu.tolk", "saved model already")
+        refused([model, "--save", model], "relu.onnx", "the model itself")
         refused([saved, "--shape", "x=4"], "relu.tolk", "--shape")
         refused([saved, "--input", f"x={write('short.npy', npy([1.0]))}"], "f32[3]", "[1]")
         with open(saved, "rb") as file:

@@ -319,4 +319,28 @@ BOOST_AUTO_TEST_CASE(refusals_say_what_was_wrong) {
   BOOST_TEST(random_bits({1}, "INTERP").values<uint64_t>()[0] == reference(12, 0, 0, 0));
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_does_not_break_later_seeds) {
+  BOOST_CHECK_THROW(rand({2}, DType::F32, "NOPE"), Error);
+  BOOST_CHECK_NO_THROW(manual_seed(3));
+  BOOST_CHECK_THROW(rand({2}, DType::F32, "HOST"), DeviceError);
+}
+
+BOOST_AUTO_TEST_CASE(a_list_of_devices_gets_the_first_ones_numbers) {
+  manual_seed(11);
+  std::vector<float> one = rand({6}, DType::F32, "INTERP").values<float>();
+  manual_seed(11);
+  Tensor both = rand({6}, DType::F32, "INTERP,INTERP:1");
+  BOOST_TEST(both.device() == "INTERP,INTERP:1");
+  BOOST_TEST(both.values<float>() == one, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(uniform_refuses_a_range_that_the_type_cannot_span) {
+  BOOST_TEST(refusal([] { uniform({4}, -3e38, 3e38, DType::F32, "INTERP"); }).find("f32 can hold") !=
+             std::string::npos);
+  BOOST_TEST(refusal([] { uniform({4}, -40000, 40000, DType::F16, "INTERP"); }).find("f16 can hold") !=
+             std::string::npos);
+  for (double v : uniform({64}, -30000, 30000, DType::F16, "INTERP").values<double>())
+    BOOST_REQUIRE(v >= -30000 && v < 30000);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
