@@ -10,6 +10,7 @@
 #include "tolk/device/recording.h"
 #include "tolk/device/registry.h"
 #include "tolk/device/status.h"
+#include "tolk/kernel/kernel_ir.h"
 
 namespace tolk {
 namespace recording {
@@ -82,36 +83,20 @@ private:
   std::string where_;
 };
 
-// A kernel whose arrays it owns.
-struct Ir {
-  std::vector<tolk_ir_op> ops;
-  std::vector<uint32_t> sources;
-  std::vector<uint64_t> attrs;
-  std::vector<tolk_param> params;
-  std::string name;
-  tolk_kernel_ir ir{};
-
-  Ir(std::string_view bytes, const std::string& where) {
-    Reader r(bytes, where);
-    ir.struct_size = sizeof ir;
-    ir.version = r.small();
-    ops = r.raw<tolk_ir_op>();
-    sources = r.raw<uint32_t>();
-    attrs = r.raw<uint64_t>();
-    params = r.raw<tolk_param>();
-    name = r.text();
-    r.end();
-    ir.ops = ops.data();
-    ir.sources = sources.data();
-    ir.attrs = attrs.data();
-    ir.params = params.data();
-    ir.op_count = static_cast<uint32_t>(ops.size());
-    ir.source_count = static_cast<uint32_t>(sources.size());
-    ir.attr_count = static_cast<uint32_t>(attrs.size());
-    ir.param_count = static_cast<uint32_t>(params.size());
-    ir.name = name.c_str();
-  }
-};
+KernelIR read_kernel(std::string_view bytes, const std::string& where) {
+  Reader r(bytes, where);
+  KernelIR kernel;
+  if (const uint32_t version = r.small(); version != TOLK_KERNEL_IR_VERSION)
+    r.damaged("its kernel has version " + std::to_string(version) + " of the flat form, this Tolk has " +
+              std::to_string(TOLK_KERNEL_IR_VERSION));
+  kernel.ops = r.raw<tolk_ir_op>();
+  kernel.sources = r.raw<uint32_t>();
+  kernel.attrs = r.raw<uint64_t>();
+  kernel.params = r.raw<tolk_param>();
+  kernel.name = r.text();
+  r.end();
+  return kernel;
+}
 
 class File {
 public:
@@ -126,15 +111,15 @@ public:
   std::string where() const { return path_ + ", record " + std::to_string(records_); }
   uint64_t records() const { return records_; }
 
-  // False at the end of the file.
-  bool read(Kind& kind, std::string& payload) {
+  enum class Read { Record, End, CutOff };
+  Read read(Kind& kind, std::string& payload) {
     records_++;
     char head[5];
     file_.read(head, sizeof head);
-    if (file_.gcount() == 0) return false;
+    if (file_.gcount() == 0) return Read::End;
     uint32_t length = 0, check = 0;
     std::memcpy(&length, head, 4);
-    if (file_.gcount() < 5) cut_off();
+    if (file_.gcount() < 5) return Read::CutOff;
     kind = static_cast<Kind>(head[4]);
     // Read by pieces: a damaged length must not ask for gigabytes that are not there.
     payload.clear();
@@ -142,18 +127,16 @@ public:
       const size_t have = payload.size(), piece = std::min<size_t>(length - have, 1 << 20);
       payload.resize(have + piece);
       file_.read(payload.data() + have, static_cast<std::streamsize>(piece));
-      if (static_cast<size_t>(file_.gcount()) < piece) cut_off();
+      if (static_cast<size_t>(file_.gcount()) < piece) return Read::CutOff;
     }
     file_.read(reinterpret_cast<char*>(&check), 4);
-    if (file_.gcount() < 4) cut_off();
+    if (file_.gcount() < 4) return Read::CutOff;
     if (check != check_of(kind, payload))
       throw FormatError(where() + ": its check does not fit, the file is damaged");
-    return true;
+    return Read::Record;
   }
 
 private:
-  [[noreturn]] void cut_off() const { throw FormatError(where() + ": the file is cut off or damaged"); }
-
   std::string path_;
   std::ifstream file_;
   uint64_t records_ = 0;
@@ -302,10 +285,12 @@ void Session::load(Reader& r) {
   source.params = params.data();
   source.param_count = static_cast<uint32_t>(params.size());
   tolk_bytes binary{block.data(), block.size()};
-  std::unique_ptr<Ir> ir;
+  KernelIR kernel;
+  tolk_kernel_ir view;
   if (form == 2) {
-    ir = std::make_unique<Ir>(block, file_.where());
-    binary = {&ir->ir, sizeof ir->ir};
+    kernel = read_kernel(block, file_.where());
+    view = kernel.view();
+    binary = {&view, sizeof view};
   }
   if (form != 0) source.text = binary;
   tolk_program* program = nullptr;
@@ -587,7 +572,8 @@ Replay Session::run() {
   uint64_t mine = 0;
   bool ended = false;
   std::string others;
-  while (file_.read(kind, payload)) {
+  File::Read what;
+  while ((what = file_.read(kind, payload)) == File::Read::Record) {
     if (ended) damaged("there is something after the end");
     Reader r(payload, file_.where());
     const uint64_t number = r.number();
@@ -608,8 +594,16 @@ Replay Session::run() {
     }
     r.end();
   }
+  if (what == File::Read::CutOff && (ended || !options_.incomplete))
+    damaged("the file is cut off or damaged");
   if (!ended && !options_.incomplete)
     damaged("the recording has no end; it was cut off, or the program crashed");
+  if (!ended) {
+    const char* how = what == File::Read::CutOff
+                          ? "the recording breaks off inside this record"
+                          : "the recording has no end behind the record before this one";
+    replay_.missing = file_.where() + ": " + how;
+  }
   if (mine == 0)
     throw InvalidArgument("the recording has no call of the plugin " + plugin_.name + "; it has " +
                           (others.empty() ? "none at all" : others));

@@ -27,6 +27,7 @@ namespace {
 struct Output {
   std::mutex mutex;
   std::ofstream file; // closed: standard error
+  bool failed = false;
 };
 
 // By place; for ever, since plugins may be called until the process ends.
@@ -156,7 +157,7 @@ private:
 class TraceLayer : public Layer {
 public:
   TraceLayer(const LayerSubject& subject, const std::string& place)
-      : name_(subject.name), output_(output(place)) {}
+      : name_(subject.name), place_(place), output_(output(place)) {}
 
   std::string number(char kind, const void* pointer) {
     std::lock_guard lock(mutex_);
@@ -170,9 +171,14 @@ public:
   }
   const std::string& name() const { return name_; }
   void write(const std::string& line) {
-    if (!output_.file.is_open()) return log::trace(line);
+    if (place_.empty()) return log::trace(line);
     std::lock_guard lock(output_.mutex);
+    if (output_.failed) return;
     (output_.file << line << '\n').flush(); // whole after a crash
+    if (output_.file) return;
+    output_.failed = true;
+    log::warning("TOLK_LAYERS=trace=" + place_ +
+                 ": the file cannot be written any further; the trace ends here");
   }
 
 #define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
@@ -181,7 +187,7 @@ public:
 #undef TOLK_LAYER_CALL
 
 private:
-  std::string name_;
+  std::string name_, place_;
   Output& output_;
   std::mutex mutex_;
   std::map<std::pair<char, const void*>, uint64_t> numbers_;

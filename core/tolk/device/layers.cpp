@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 
 #include "tolk/base/error.h"
@@ -98,6 +99,15 @@ bool has_layer(const std::vector<LayerSetting>& layers, std::string_view name) {
   return std::any_of(layers.begin(), layers.end(), [&](const LayerSetting& l) { return l.name == name; });
 }
 
+// Also by other paths: relative ones, links.
+bool same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  return fs::weakly_canonical(fs::absolute(a, ignored), ignored) ==
+             fs::weakly_canonical(fs::absolute(b, ignored), ignored) ||
+         fs::equivalent(a, b, ignored);
+}
+
 } // namespace
 
 std::vector<LayerSetting> parse_layers(std::string_view text) {
@@ -125,6 +135,10 @@ std::vector<LayerSetting> parse_layers(std::string_view text) {
                             "=FILE");
     if (known->file == Known::Optional && equals != piece.npos && layer.place.empty())
       throw InvalidArgument(whole + "the file of the layer " + layer.name + " has no name");
+    for (const LayerSetting& other : layers)
+      if (!layer.place.empty() && !other.place.empty() && same_file(layer.place, other.place))
+        throw InvalidArgument(whole + "the layers " + other.name + " and " + layer.name +
+                              " write to one file, " + layer.place + "; name two");
     layers.push_back(std::move(layer));
     if (comma == text.npos) return layers;
     text.remove_prefix(comma + 1);

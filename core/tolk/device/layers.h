@@ -28,7 +28,7 @@ struct LayerSetting {
   std::string name, place; // place: what stands after =, else empty
 };
 // Reads the setting's text. Throws InvalidArgument that lists the layers for an unknown or repeated name, for
-// record without a file, and for a file where none is taken.
+// record without a file, for a file where none is taken, and for one file that two layers write.
 TOLK_API std::vector<LayerSetting> parse_layers(std::string_view text);
 
 // Before the entry runs: files are opened, and the host functions that layers watch are replaced. Throws
@@ -63,10 +63,11 @@ struct Replay {
   uint64_t different = 0;        // of these, with other bytes
   std::string first_difference;  // where the first of them was
   std::vector<std::string> read; // the bytes, one element per comparison, when asked for
+  std::string missing;           // with ReplayOptions::incomplete: where the recording breaks off, else empty
 };
 struct ReplayOptions {
   bool keep_bytes = false; // fill Replay::read
-  bool incomplete = false; // take a recording without its end, as a crash leaves it
+  bool incomplete = false; // take what is there of a recording that breaks off, as a crash leaves it
 };
 // Carries out the recorded calls of the plugin that `device` belongs to, on `device` and, where the recording
 // used several, on the devices of the same plugin with the recorded indices. Throws FormatError for a file

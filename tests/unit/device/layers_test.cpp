@@ -23,6 +23,14 @@ BOOST_AUTO_TEST_CASE(the_setting_names_layers_in_order) {
   std::string unknown = message_of<InvalidArgument>([] { parse_layers("validate,traces"); });
   BOOST_TEST(
       contains(unknown, "there is no layer \"traces\"; there are validate, trace, trace=FILE, record=FILE"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([] { parse_layers("trace=x,record=x"); }),
+                      "the layers trace and record write to one file, x; name two"));
+  BOOST_CHECK_THROW(parse_layers("record=./y/../x,validate,trace=x"), InvalidArgument);
+  TemporaryFolder folder;
+  write_file(folder / "file", "");
+  std::filesystem::create_hard_link(folder / "file", folder / "other");
+  BOOST_CHECK_THROW(parse_layers("trace=" + (folder / "file") + ",record=" + (folder / "other")),
+                    InvalidArgument);
   BOOST_CHECK_THROW(load_with_layers(plugin_file("faulty"), "nonsense"), InvalidArgument);
   BOOST_CHECK_THROW(load_with_layers(plugin_file("faulty"), "trace=/no/such/folder/t"), DeviceError);
   BOOST_CHECK_THROW(load_with_layers(plugin_file("faulty"), "record=/no/such/folder/r"), DeviceError);

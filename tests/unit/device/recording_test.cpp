@@ -1,6 +1,7 @@
 // TOLK_LAYERS=trace and record: what they write, and that a recording gives the same bytes again.
 #include <cstdlib>
 
+#include "../../support/captured_stderr.h"
 #include "faulty_plugin.h"
 #include "tolk/base/error.h"
 #include "tolk/device/device.h"
@@ -144,6 +145,46 @@ BOOST_AUTO_TEST_CASE(replay_child, *boost::unit_test::disabled()) {
   std::string read;
   for (const std::string& bytes : replay.read) read += bytes;
   write_file(file + ".read", read);
+  BOOST_TEST(replay.missing.empty());
+}
+
+// The child of a_recording_that_breaks_off_anywhere_is_replayed_so_far.
+BOOST_AUTO_TEST_CASE(replay_cut_child, *boost::unit_test::disabled()) {
+  const std::string file = environment("TOLK_TEST_RECORDING"), cut = file + ".cut";
+  BOOST_REQUIRE(!file.empty());
+  Config config = search_in(plugin_folder("faulty"));
+  ScopedConfig scoped(config);
+  Device& d = device("FAULTY");
+  const ReplayOptions options{.keep_bytes = true, .incomplete = true};
+  const Replay whole = replay_recording(file, d, options);
+  BOOST_TEST(whole.missing.empty());
+  const std::string good = read_file(file);
+  // The first record names the plugin.
+  const size_t first = recording::kHead.size() + 4 + 1 + static_cast<unsigned char>(good[8]) + 4;
+  uint64_t calls = 0;
+  for (size_t size = first; size < good.size(); size += 1 + size / 97) {
+    write_file(cut, good.substr(0, size));
+    BOOST_CHECK_THROW(replay_recording(cut, d), FormatError);
+    const Replay part = replay_recording(cut, d, options);
+    BOOST_TEST(contains(part.missing, cut + ", record "), "cut off at " << size);
+    BOOST_TEST(part.calls >= calls);
+    calls = part.calls;
+    BOOST_TEST(part.different == 0u);
+    BOOST_TEST_REQUIRE(part.read.size() <= whole.read.size());
+    BOOST_TEST(std::equal(part.read.begin(), part.read.end(), whole.read.begin()));
+  }
+  BOOST_TEST(calls == whole.calls);
+}
+
+BOOST_AUTO_TEST_CASE(a_recording_that_breaks_off_anywhere_is_replayed_so_far) {
+  TemporaryFolder folder;
+  const std::string file = folder / "work.rec";
+  record(file);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = "TOLK_LAYERS= TOLK_TEST_RECORDING='" + file + "' '" + self +
+                              "' --run_test=replay_cut_child --log_level=error > '" + file + ".log' 2>&1";
+  const int status = std::system(command.c_str()); // NOLINT(concurrency-mt-unsafe, cert-env33-c): one thread
+  BOOST_TEST(status == 0, read_file(file + ".log"));
 }
 
 BOOST_AUTO_TEST_CASE(the_same_bytes_come_out_of_another_process) {
@@ -244,7 +285,14 @@ BOOST_AUTO_TEST_CASE(other_bytes_are_counted_and_placed) {
   write_file(file, s.bytes);
   BOOST_CHECK_THROW(replay_recording(file, null_device()), FormatError);
   options.incomplete = true;
-  BOOST_TEST(replay_recording(file, null_device(), options).compared == 2u);
+  Replay part = replay_recording(file, null_device(), options);
+  BOOST_TEST(part.compared == 2u);
+  BOOST_TEST(part.missing == file + ", record 6: the recording has no end behind the record before this one");
+  // Nor what a killed process leaves, in the middle of a record.
+  write_file(file, s.bytes.substr(0, s.bytes.size() - 3));
+  part = replay_recording(file, null_device(), options);
+  BOOST_TEST(part.compared == 1u);
+  BOOST_TEST(part.missing == file + ", record 5: the recording breaks off inside this record");
 }
 
 BOOST_AUTO_TEST_CASE(a_recording_with_streams_runs_on_a_device_without) {
@@ -311,4 +359,16 @@ BOOST_AUTO_TEST_CASE(a_trace_has_a_line_per_call) {
     BOOST_TEST(whole.ends_with(" ns"));
   }
   if (text.find("program.launch") == std::string::npos) BOOST_TEST_MESSAGE(text);
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_on_a_full_disk_says_so_once) {
+  const std::string text = captured_stderr([] {
+    Faulty f("trace=/dev/full");
+    work(f);
+  });
+  const std::string sentence =
+      "TOLK_LAYERS=trace=/dev/full: the file cannot be written any further; the trace ends here";
+  const size_t at = text.find(sentence);
+  BOOST_TEST(at != std::string::npos, text);
+  BOOST_TEST(text.find("trace", at + sentence.size()) == std::string::npos, text);
 }
