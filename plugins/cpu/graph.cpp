@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include <tolk/plugin/helpers.h>
+
 #include "float_env.h"
 #include "state.h"
 
@@ -31,16 +33,6 @@ struct Node {
   bool wide() const { return kind == Kind::Kernel && tiles > 1; }
 };
 
-void fill_bytes(uint8_t* to, uint64_t bytes, uint64_t pattern, uint64_t pattern_bytes) {
-  if (bytes == 0) return;
-  std::memcpy(to, &pattern, pattern_bytes);
-  for (uint64_t done = pattern_bytes; done < bytes;) {
-    uint64_t more = std::min(done, bytes - done);
-    std::memcpy(to + done, to, more);
-    done += more;
-  }
-}
-
 void run_node(const Node& node, void* scratch) {
   switch (node.kind) {
   case Kind::Kernel:
@@ -50,7 +42,7 @@ void run_node(const Node& node, void* scratch) {
     if (node.bytes) std::memmove(node.buffers[0], node.buffers[1], node.bytes); // changes may overlap
     break;
   case Kind::Fill:
-    fill_bytes(static_cast<uint8_t*>(node.buffers[0]), node.bytes, node.pattern, node.pattern_bytes);
+    tolk_fill_bytes(node.buffers[0], node.bytes, node.pattern, node.pattern_bytes);
     break;
   }
 }
@@ -86,9 +78,7 @@ struct tolk_graph {
 namespace tolk_cpu {
 namespace {
 
-bool inside(const tolk_ref& ref) {
-  return ref.offset <= ref.buffer->size && ref.size <= ref.buffer->size - ref.offset;
-}
+bool inside(const tolk_ref& ref) { return tolk_inside(ref.offset, ref.size, ref.buffer->size); }
 
 uint8_t* address(const tolk_ref& ref) { return ref.buffer->data + ref.offset; }
 
@@ -175,8 +165,7 @@ tolk_status add_copy(tolk_graph* graph, uint32_t device, tolk_ref dst, tolk_ref 
 tolk_status add_fill(tolk_graph* graph, uint32_t device, tolk_ref dst, uint64_t pattern,
                      uint32_t pattern_bytes, const uint32_t* after, uint32_t after_count) {
   return guarded([&]() -> tolk_status {
-    bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
-    if (!known || dst.size % pattern_bytes || dst.offset % pattern_bytes)
+    if (!tolk_fill_fits(dst, pattern_bytes))
       return fail(TOLK_E_INVALID,
                   "a fill pattern has 1, 2, 4 or 8 bytes, and offset and size are multiples of it");
     if (!inside(dst)) return fail(TOLK_E_INVALID, "the range to fill lies outside its buffer");

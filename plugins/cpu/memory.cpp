@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <tolk/plugin/helpers.h>
+
 #include "state.h"
 
 namespace tolk_cpu {
@@ -25,7 +27,7 @@ void count_in(uint64_t size) {
 }
 
 bool is_inside(const tolk_buffer* buffer, uint64_t offset, uint64_t size) {
-  return offset <= buffer->size && size <= buffer->size - offset;
+  return tolk_inside(offset, size, buffer->size);
 }
 
 tolk_status outside(const tolk_buffer* buffer, uint64_t offset, uint64_t size) {
@@ -51,7 +53,7 @@ tolk_status create(tolk_device*, const tolk_buffer_desc* desc, tolk_buffer** out
           2 * kHugePage) { // large pages spare the address translation; a hint, so failure is no matter
         auto begin = (reinterpret_cast<uintptr_t>(buffer->data) + kHugePage - 1) & ~(kHugePage - 1);
         auto end = (reinterpret_cast<uintptr_t>(buffer->data) + desc->size) & ~(kHugePage - 1);
-        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+        madvise(tolk_pointer(begin), end - begin, MADV_HUGEPAGE);
       }
       if (desc->flags & TOLK_BUFFER_ZEROED) std::memset(buffer->data, 0, desc->size);
     }
@@ -84,7 +86,7 @@ tolk_status import_handle(tolk_device*, const tolk_buffer_desc* desc, uint32_t t
     return fail(TOLK_E_UNSUPPORTED, "the CPU device imports host pointers only");
   if (value == 0 && desc->size > 0) return fail(TOLK_E_INVALID, "a null pointer cannot be imported");
   return guarded([&] {
-    *out = new tolk_buffer{value ? reinterpret_cast<uint8_t*>(value) : nothing, desc->size,
+    *out = new tolk_buffer{value ? static_cast<uint8_t*>(tolk_pointer(value)) : nothing, desc->size,
                            tolk_buffer::Owner::Outside, release, arg};
     memory_use.buffers.fetch_add(1);
     return TOLK_OK;
@@ -133,24 +135,12 @@ tolk_status copy(tolk_stream*, tolk_ref dst, tolk_ref src) {
 }
 
 tolk_status fill(tolk_stream*, tolk_ref dst, uint64_t pattern, uint32_t pattern_bytes) {
-  bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
-  if (!known || dst.size % pattern_bytes || dst.offset % pattern_bytes)
+  if (!tolk_fill_fits(dst, pattern_bytes))
     return fail(TOLK_E_INVALID,
                 "a fill pattern has 1, 2, 4 or 8 bytes, and offset and size are multiples of it");
   if (dst.size == 0) return TOLK_OK;
   if (!is_inside(dst.buffer, dst.offset, dst.size)) return outside(dst.buffer, dst.offset, dst.size);
-  uint8_t* to = dst.buffer->data + dst.offset;
-  if (pattern_bytes == 1) {
-    std::memset(to, static_cast<int>(pattern & 0xff), dst.size);
-    return TOLK_OK;
-  }
-  std::memcpy(to, &pattern, pattern_bytes);
-  // Doubling what is there keeps it to large copies.
-  for (uint64_t done = pattern_bytes; done < dst.size;) {
-    uint64_t more = std::min(done, dst.size - done);
-    std::memcpy(to + done, to, more);
-    done += more;
-  }
+  tolk_fill_bytes(dst.buffer->data + dst.offset, dst.size, pattern, pattern_bytes);
   return TOLK_OK;
 }
 

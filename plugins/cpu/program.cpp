@@ -2,6 +2,8 @@
 #include <cstring>
 #include <span>
 
+#include <tolk/plugin/helpers.h>
+
 #include "compiler_loader.h"
 #include "cpu_info.h"
 #include "state.h"
@@ -185,7 +187,7 @@ tolk_status check(const tolk_program& program, const tolk_launch& launch) {
                                     std::to_string(program.value_count));
   for (uint32_t i = 0; i < launch.buffer_count; ++i) {
     const tolk_ref& ref = launch.buffers[i];
-    if (ref.offset > ref.buffer->size || ref.size > ref.buffer->size - ref.offset)
+    if (!tolk_inside(ref.offset, ref.size, ref.buffer->size))
       return fail(TOLK_E_INVALID, "argument " + std::to_string(i) + " lies outside its buffer");
     if (reinterpret_cast<uintptr_t>(ref.buffer->data + ref.offset) % program.align[i])
       return fail(TOLK_E_INVALID, "argument " + std::to_string(i) + " is not aligned to its dtype");

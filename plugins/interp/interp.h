@@ -3,8 +3,9 @@
 //
 //   Kernel     an owned copy of the C arrays; any contents
 //   check      refuses a kernel that breaks a rule of kernel_ir.h; what passes cannot make decode or run
-//   misbehave Program    the kernel in the form that runs run        one launch: every work-item of every
-//   work-group
+//              misbehave
+//   Program    the kernel in the form that runs
+//   run        one launch: every work-item of every work-group
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include <tolk/plugin/kernel_ir.h>
+#include <tolk/plugin/program.h>
 #include <tolk/plugin/status.h>
 
 namespace tolk_interp {
@@ -47,6 +49,11 @@ void check(const Kernel& kernel);
 struct Program; // program.h
 // `kernel` has passed `check`. TOLK_E_LIMIT when its values need more memory than an interpreter should take.
 std::shared_ptr<const Program> decode(Kernel kernel);
+
+// The whole way for plugins that run kernels here. `compile` gives the packed kernel of a source, called as
+// the source's entry says; what `check` finds also goes to `log`. `load` gives what runs.
+std::string compile(const tolk_target& target, const tolk_source& source, std::string& log);
+std::shared_ptr<const Program> load(tolk_bytes binary);
 
 struct BufferArg {
   std::byte* data; // may be null when size is 0; any alignment

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include <tolk/plugin/helpers.h>
 #include <tolk/plugin/tolk_plugin.h>
 
 #include "interp.h"
@@ -192,7 +193,7 @@ void buffer_destroy(tolk_buffer* buffer) {
 }
 
 bool inside(const tolk_buffer* buffer, uint64_t offset, uint64_t size) {
-  return buffer && offset <= buffer->size && size <= buffer->size - offset;
+  return buffer && tolk_inside(offset, size, buffer->size);
 }
 
 tolk_status buffer_map(tolk_buffer* buffer, uint64_t offset, uint64_t size, uint32_t, void** out) {
@@ -210,7 +211,7 @@ tolk_status buffer_import(tolk_device* device, const tolk_buffer_desc* desc, uin
     auto buffer = std::make_unique<tolk_buffer>();
     buffer->device = device;
     buffer->size = desc->size;
-    buffer->data = reinterpret_cast<std::byte*>(value);
+    buffer->data = static_cast<std::byte*>(tolk_pointer(value));
     buffer->writable = (desc->usage & TOLK_USAGE_KERNEL_WRITE) != 0;
     buffer->owned = false;
     buffer->release = release;
@@ -244,60 +245,42 @@ tolk_status copy(tolk_stream*, tolk_ref dst, tolk_ref src) {
   if (tolk_status s = check_ref(dst)) return s;
   if (tolk_status s = check_ref(src)) return s;
   if (dst.size != src.size) return fail(TOLK_E_INVALID, "source and destination differ in size");
-  if (dst.buffer == src.buffer && dst.offset < src.offset + src.size && src.offset < dst.offset + dst.size)
-    return fail(TOLK_E_INVALID, "source and destination overlap");
+  if (tolk_overlap(dst, src)) return fail(TOLK_E_INVALID, "source and destination overlap");
   if (dst.size) std::memcpy(dst.buffer->data + dst.offset, src.buffer->data + src.offset, dst.size);
   return TOLK_OK;
 }
 
 tolk_status fill(tolk_stream*, tolk_ref dst, uint64_t pattern, uint32_t pattern_bytes) {
   if (tolk_status s = check_ref(dst)) return s;
-  bool width = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
-  if (!width || dst.offset % pattern_bytes || dst.size % pattern_bytes)
+  if (!tolk_fill_fits(dst, pattern_bytes))
     return fail(TOLK_E_INVALID, "offset and size are multiples of the pattern's 1, 2, 4 or 8 bytes");
-  for (uint64_t at = 0; at < dst.size; at += pattern_bytes)
-    std::memcpy(dst.buffer->data + dst.offset + at, &pattern, pattern_bytes); // low bytes first
+  tolk_fill_bytes(dst.buffer->data + dst.offset, dst.size, pattern, pattern_bytes);
   return TOLK_OK;
 }
 
 // ---- programs
 
 tolk_blob* make_blob(const std::string& bytes) {
-  void* data = nullptr;
-  tolk_blob* blob = host->blob_create(host->ctx, bytes.size(), &data);
+  tolk_blob* blob = tolk_blob_of(host, bytes.data(), bytes.size());
   if (!blob) throw std::bad_alloc();
-  std::memcpy(data, bytes.data(), bytes.size());
   return blob;
 }
 
 tolk_status compile(void*, const tolk_target* target, const tolk_source* source, tolk_blob** binary,
                     tolk_blob** log) {
-  return guarded([&]() -> tolk_status {
-    if (target->kind != TOLK_TARGET_KERNEL_IR || source->text.size < sizeof(tolk_kernel_ir))
-      return fail(TOLK_E_UNSUPPORTED, "the interpreter takes kernel IR and nothing else");
-    Kernel kernel = copy_kernel(*static_cast<const tolk_kernel_ir*>(source->text.data));
-    if (source->entry && *source->entry) kernel.name = source->entry;
-    try {
-      check(kernel);
-    } catch (const Error& error) {
-      if (log) *log = make_blob(error.text);
-      throw;
-    }
-    *binary = make_blob(pack(kernel));
+  std::string problems;
+  tolk_status status = guarded([&]() -> tolk_status {
+    *binary = make_blob(tolk_interp::compile(*target, *source, problems));
     return TOLK_OK;
   });
+  if (log && !problems.empty()) *log = tolk_blob_of(host, problems.data(), problems.size());
+  return status;
 }
 
 tolk_status load(tolk_device*, tolk_bytes binary, const tolk_source*, tolk_program** out) {
   return guarded([&]() -> tolk_status {
-    Kernel kernel = unpack({static_cast<const std::byte*>(binary.data), binary.size});
-    try {
-      check(kernel);
-    } catch (const Error& error) {
-      throw Error{TOLK_E_BAD_BINARY, error.text};
-    }
     auto program = std::make_unique<tolk_program>();
-    program->kernel.program = decode(std::move(kernel));
+    program->kernel.program = tolk_interp::load(binary);
     *out = program.release();
     return TOLK_OK;
   });

@@ -104,7 +104,7 @@ static tolk_status add_fill(tolk_graph* g, uint32_t device, tolk_ref dst, uint64
                             uint32_t pattern_bytes, const uint32_t* after, uint32_t after_count) {
   tolk_status status;
   node* n;
-  if (!null_inside(dst) || pattern_bytes == 0 || pattern_bytes > 8 || dst.size % pattern_bytes)
+  if (!null_inside(dst) || !tolk_fill_fits(dst, pattern_bytes))
     return null_fail(TOLK_E_INVALID, "the range to fill is not in its buffer, or not whole patterns");
   n = add(g, device, after, after_count, &status);
   if (!n) return status;

@@ -135,7 +135,7 @@ static void buffer_destroy(tolk_buffer* b) {
 
 static tolk_status buffer_map(tolk_buffer* b, uint64_t offset, uint64_t size, uint32_t access, void** out) {
   (void)access;
-  if (offset > b->size || size > b->size - offset)
+  if (!tolk_inside(offset, size, b->size))
     return null_fail(TOLK_E_INVALID, "the range to map is not in the buffer");
   *out = b->bytes + offset;
   return TOLK_OK;
@@ -155,7 +155,7 @@ static tolk_status buffer_import(tolk_device* device, const tolk_buffer_desc* de
   b = null_host->mem_alloc(null_host->ctx, sizeof *b, 8);
   if (!b) return null_fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
   memset(b, 0, sizeof *b);
-  b->bytes = (char*)(uintptr_t)value;
+  b->bytes = (char*)tolk_pointer(value);
   b->size = desc->size;
   b->release = release;
   b->release_arg = arg;

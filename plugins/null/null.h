@@ -2,6 +2,7 @@
 #ifndef TOLK_NULL_H
 #define TOLK_NULL_H
 
+#include <tolk/plugin/helpers.h>
 #include <tolk/plugin/tolk_plugin.h>
 
 struct tolk_buffer {
@@ -33,8 +34,6 @@ static inline void null_count(uint64_t* counter, uint64_t n) {
 static inline tolk_status null_fail(tolk_status code, const char* text) {
   return null_host->set_error(null_host->ctx, code, text);
 }
-static inline int null_inside(tolk_ref r) {
-  return r.offset <= r.buffer->size && r.size <= r.buffer->size - r.offset;
-}
+static inline int null_inside(tolk_ref r) { return tolk_inside(r.offset, r.size, r.buffer->size); }
 
 #endif

@@ -4,6 +4,7 @@
  * Kernels are texts: "add N" adds N to every byte of buffer 0, plus value 0 if there is one; "copy" copies
  * buffer 1 to buffer 0; "lose" loses the device; "trap" fails alone. In the dialect test-compiled "error"
  * does not compile. Option LIMIT: bytes that the device has. */
+#include <tolk/plugin/helpers.h>
 #include <tolk/plugin/tolk_plugin.h>
 
 #include <stdio.h>
@@ -211,23 +212,16 @@ static tolk_status event_sync(tolk_event* e, uint64_t timeout_ns) {
 static void event_destroy(tolk_event* e) { free(e); }
 #endif
 
-static tolk_blob* blob_of(const char* text, uint64_t size) {
-  void* data;
-  tolk_blob* blob = H->blob_create(H->ctx, size, &data);
-  memcpy(data, text, size);
-  return blob;
-}
-
 static tolk_status compile(void* self, const tolk_target* target, const tolk_source* source,
                            tolk_blob** binary, tolk_blob** log) {
   (void)self;
   if (strcmp(target->dialect, "test-compiled") != 0)
     return fail(TOLK_E_INVALID, "not a target of this compiler");
   if (source->text.size >= 5 && memcmp(source->text.data, "error", 5) == 0) {
-    *log = blob_of("line 1: no such operation", 25);
+    *log = tolk_blob_of(H, "line 1: no such operation", 25);
     return fail(TOLK_E_COMPILE, "one error");
   }
-  *binary = blob_of(source->text.data, source->text.size);
+  *binary = tolk_blob_of(H, source->text.data, source->text.size);
   return TOLK_OK;
 }
 

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <tolk/plugin/helpers.h>
+
 TOLK_PLUGIN_STAMP("FAULTY", TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
 
 struct tolk_device {
@@ -290,26 +292,20 @@ void event_destroy(tolk_event* e) {
   delete e;
 }
 
-tolk_blob* blob_of(const void* text, uint64_t size) {
-  void* data = nullptr;
-  tolk_blob* blob = H->blob_create(H->ctx, size, &data);
-  std::memcpy(data, text, size);
-  return blob;
-}
-
 tolk_status compile(void*, const tolk_target*, const tolk_source* source, tolk_blob** binary,
                     tolk_blob** log) {
   static uint64_t place[2];
   ANSWER("compile");
   if (is("no binary")) return TOLK_OK;
-  *binary = is("blob") ? reinterpret_cast<tolk_blob*>(place) : blob_of(source->text.data, source->text.size);
+  *binary = is("blob") ? reinterpret_cast<tolk_blob*>(place)
+                       : tolk_blob_of(H, source->text.data, source->text.size);
   if (is("blob twice")) *log = *binary;
   if (is("failed binary")) return fail(TOLK_E_COMPILE, "no");
   return TOLK_OK;
 }
 
 tolk_status disassemble(void*, tolk_bytes binary, tolk_blob** text) {
-  *text = is("null") ? nullptr : blob_of(binary.data, binary.size);
+  *text = is("null") ? nullptr : tolk_blob_of(H, binary.data, binary.size);
   return TOLK_OK;
 }
 

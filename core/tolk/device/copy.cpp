@@ -28,6 +28,23 @@ Stream& stream_for_host(Device& device, const Storage& storage) {
   return *device.copy();
 }
 
+// A copy between the host and storage, done when this returns.
+template <typename Copy> void with_host(Storage& storage, bool writes, Copy copy) {
+  Device& device = storage.device;
+  const std::array<Use, 1> uses{Use{&storage, writes}};
+  SubmitLock lock(device);
+  Stream& stream = stream_for_host(device, storage);
+  stream.before(uses);
+  tolk_status status;
+  {
+    auto serial = device.plugin().serialize();
+    status = copy(device.plugin().stream, stream.handle());
+  }
+  stream.check(status, writes ? "copy in" : "copy out");
+  if (writes) stream.after(uses);
+  stream.note_complete(stream.submitted()); // it is done, and so is all before it
+}
+
 bool apart(const tolk_ref& a, const tolk_ref& b) {
   return a.buffer != b.buffer || a.offset + a.size <= b.offset || b.offset + b.size <= a.offset;
 }
@@ -71,34 +88,12 @@ void bounce(Storage& dst, tolk_ref to, Storage& src, tolk_ref from) {
 } // namespace
 
 void write_range(Storage& storage, tolk_ref to, const void* source) {
-  Device& device = storage.device;
-  const std::array<Use, 1> uses{Use{&storage, true}};
-  SubmitLock lock(device);
-  Stream& stream = stream_for_host(device, storage);
-  stream.before(uses);
-  tolk_status status;
-  {
-    auto serial = device.plugin().serialize();
-    status = device.plugin().stream.copy_in(stream.handle(), to, source, 0);
-  }
-  stream.check(status, "copy in");
-  stream.after(uses);
-  stream.note_complete(stream.submitted()); // it is done, and so is all before it
+  with_host(storage, true, [&](tolk_stream_vt& t, tolk_stream* s) { return t.copy_in(s, to, source, 0); });
 }
 
 void read_range(Storage& storage, tolk_ref from, void* target) {
-  Device& device = storage.device;
-  const std::array<Use, 1> uses{Use{&storage, false}};
-  SubmitLock lock(device);
-  Stream& stream = stream_for_host(device, storage);
-  stream.before(uses);
-  tolk_status status;
-  {
-    auto serial = device.plugin().serialize();
-    status = device.plugin().stream.copy_out(stream.handle(), target, from, 0);
-  }
-  stream.check(status, "copy out");
-  stream.note_complete(stream.submitted());
+  with_host(storage, false,
+            [&](tolk_stream_vt& t, tolk_stream* s) { return t.copy_out(s, target, from, 0); });
 }
 
 bool can_transfer(Device& dst, Device& src) {

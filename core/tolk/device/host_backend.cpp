@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include <tolk/plugin/helpers.h>
+
 struct tolk_device {
   uint32_t index;
 };
@@ -99,9 +101,7 @@ tolk_status unmap(tolk_buffer*, void*) { return TOLK_OK; }
 tolk_status import_handle(tolk_device*, const tolk_buffer_desc*, uint32_t type, uint64_t value,
                           tolk_release_fn release, void* arg, tolk_buffer** out) {
   if (type != TOLK_HANDLE_HOST_POINTER) return TOLK_E_UNSUPPORTED;
-  char* bytes;
-  std::memcpy(static_cast<void*>(&bytes), &value, sizeof bytes);
-  *out = new (std::nothrow) tolk_buffer{bytes, false, release, arg};
+  *out = new (std::nothrow) tolk_buffer{static_cast<char*>(tolk_pointer(value)), false, release, arg};
   return *out ? TOLK_OK : TOLK_E_HOST_OOM;
 }
 

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <random>
 
+#include <tolk/plugin/helpers.h>
+
 #include "state.h"
 
 namespace tb {
@@ -116,7 +118,8 @@ tolk_status add_fill(tolk_graph* graph, uint32_t device, tolk_ref dst, uint64_t 
     node.kind = NodeKind::Fill;
     node.pattern = pattern;
     node.pattern_bytes = pattern_bytes;
-    if (pattern_bytes == 0 || dst.size % pattern_bytes) return fail(TOLK_E_INVALID, "not whole patterns");
+    if (!tolk_fill_fits(dst, pattern_bytes))
+      return fail(TOLK_E_INVALID, "offset and size are multiples of the pattern's 1, 2, 4 or 8 bytes");
     if (tolk_status s = take_range(dst, node.dst)) return s;
     if (tolk_status s = add(graph, device, TOLK_GRAPH_FILLS, std::move(node), after, after_count)) return s;
     count(ordinal_of(graph), &tb_counters::graph_fills);

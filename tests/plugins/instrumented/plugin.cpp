@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <tolk/plugin/helpers.h>
+
 #include "state.h"
 
 TOLK_PLUGIN_STAMP(PLUGIN_NAME, TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
@@ -202,7 +204,7 @@ void buffer_destroy(tolk_buffer* buffer) {
 
 tolk_status buffer_map(tolk_buffer* buffer, uint64_t offset, uint64_t size, uint32_t, void** out) {
   if (!buffer->device->options.host_map) return fail(TOLK_E_UNSUPPORTED, "map is switched off");
-  if (offset > buffer->size || size > buffer->size - offset)
+  if (!tolk_inside(offset, size, buffer->size))
     return fail(TOLK_E_INVALID, "the range to map is outside of the buffer");
   count(buffer->device->ordinal, &tb_counters::buffer_map);
   *out = buffer->data + offset;
@@ -219,7 +221,7 @@ tolk_status buffer_import(tolk_device* device, const tolk_buffer_desc* desc, uin
     auto buffer = std::make_unique<tolk_buffer>();
     buffer->device = device;
     buffer->size = desc->size;
-    buffer->data = reinterpret_cast<std::byte*>(value);
+    buffer->data = static_cast<std::byte*>(tolk_pointer(value));
     buffer->writable = (desc->usage & TOLK_USAGE_KERNEL_WRITE) != 0;
     buffer->owned = false;
     buffer->release = release;

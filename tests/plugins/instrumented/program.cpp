@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <tolk/plugin/helpers.h>
+
 #include "state.h"
 
 namespace tb {
@@ -88,48 +90,26 @@ Failure run_kernel(uint32_t ordinal, const KernelWork& work) {
 
 namespace {
 
-tolk_blob* make_blob(const std::string& bytes) {
-  void* data = nullptr;
-  tolk_blob* blob = host->blob_create(host->ctx, bytes.size(), &data);
-  if (!blob) throw std::bad_alloc();
-  std::memcpy(data, bytes.data(), bytes.size());
-  return blob;
-}
-
 tolk_status compile(void*, const tolk_target* target, const tolk_source* source, tolk_blob** binary,
                     tolk_blob** log) {
-  return guarded([&]() -> tolk_status {
+  std::string problems;
+  tolk_status status = guarded([&]() -> tolk_status {
     if (tolk_status s = injected(TB_ALL, TB_COMPILE)) return s;
     count(TB_ALL, &tb_counters::compile);
-    if (target->kind != TOLK_TARGET_KERNEL_IR || source->text.size < sizeof(tolk_kernel_ir))
-      return fail(TOLK_E_UNSUPPORTED, "this backend takes kernel IR and nothing else");
-    tolk_interp::Kernel kernel =
-        tolk_interp::copy_kernel(*static_cast<const tolk_kernel_ir*>(source->text.data));
-    if (source->entry && *source->entry) kernel.name = source->entry;
-    try {
-      tolk_interp::check(kernel);
-    } catch (const tolk_interp::Error& error) {
-      if (log) *log = make_blob(error.text);
-      throw;
-    }
-    *binary = make_blob(tolk_interp::pack(kernel));
-    return TOLK_OK;
+    const std::string bytes = tolk_interp::compile(*target, *source, problems);
+    *binary = tolk_blob_of(host, bytes.data(), bytes.size());
+    return *binary ? TOLK_OK : fail(TOLK_E_HOST_OOM, "host memory is exhausted");
   });
+  if (log && !problems.empty()) *log = tolk_blob_of(host, problems.data(), problems.size());
+  return status;
 }
 
 tolk_status load(tolk_device* device, tolk_bytes binary, const tolk_source*, tolk_program** out) {
   return guarded([&]() -> tolk_status {
     if (tolk_status s = injected(device->ordinal, TB_LOAD)) return s;
-    tolk_interp::Kernel kernel =
-        tolk_interp::unpack({static_cast<const std::byte*>(binary.data), binary.size});
-    try {
-      tolk_interp::check(kernel);
-    } catch (const tolk_interp::Error& error) {
-      throw tolk_interp::Error{TOLK_E_BAD_BINARY, error.text};
-    }
     auto program = std::make_unique<tolk_program>();
     program->kernel.device = device;
-    program->kernel.program = tolk_interp::decode(std::move(kernel));
+    program->kernel.program = tolk_interp::load(binary);
     if (device->options.shared_bytes < tolk_interp::shared_bytes(*program->kernel.program))
       return fail(TOLK_E_LIMIT, "the kernel needs more work-group storage than the device has");
     count(device->ordinal, &tb_counters::load);

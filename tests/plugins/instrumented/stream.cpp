@@ -2,6 +2,8 @@
 #include <chrono>
 #include <cstring>
 
+#include <tolk/plugin/helpers.h>
+
 #include "state.h"
 
 namespace tb {
@@ -23,7 +25,7 @@ bool Signal::wait(uint64_t timeout_ns) {
 }
 
 tolk_status take_range(tolk_ref ref, Range& out) {
-  if (!ref.buffer || ref.offset > ref.buffer->size || ref.size > ref.buffer->size - ref.offset)
+  if (!ref.buffer || !tolk_inside(ref.offset, ref.size, ref.buffer->size))
     return fail(TOLK_E_INVALID, "a range is outside of its buffer");
   if (ref.offset != 0 && !ref.buffer->device->options.offset_views)
     return fail(TOLK_E_INVALID, "this device takes no offset views");
@@ -58,8 +60,7 @@ Failure run_fill(uint32_t ordinal, const Range& dst, uint64_t pattern, uint32_t 
   sleep_for_copy(ordinal);
   Failure f = injected_quietly(ordinal, TB_ASYNC);
   if (f.status != TOLK_OK) return f;
-  for (uint64_t at = 0; at < dst.size; at += pattern_bytes)
-    std::memcpy(dst.data + at, &pattern, pattern_bytes); // low bytes first
+  tolk_fill_bytes(dst.data, dst.size, pattern, pattern_bytes);
   return {};
 }
 
@@ -85,17 +86,25 @@ void record_copy(uint32_t kind, tolk_stream* stream, uint32_t ordinal, const Ran
   record(r);
 }
 
+// Between the host's memory and a range of a buffer.
+tolk_status copy_host(tolk_stream* stream, uint32_t kind, const Range& buffer, void* memory, uint32_t ordinal,
+                      uint64_t tb_counters::* calls, uint64_t tb_counters::* bytes, uint32_t flags) {
+  if (tolk_status s = injected(ordinal, TB_COPIES)) return s;
+  count(ordinal, calls);
+  count(ordinal, bytes, buffer.size);
+  const Range other{static_cast<std::byte*>(memory), 0, buffer.size, 0, true};
+  const Range &to = kind == TB_COPY_IN ? buffer : other, &from = kind == TB_COPY_IN ? other : buffer;
+  record_copy(kind, stream, ordinal, to, from);
+  return run(stream, !(flags & TOLK_COPY_ASYNC),
+             [ordinal, to = to, from = from] { return run_copy(ordinal, to, from); });
+}
+
 tolk_status copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t flags) {
   return guarded([&]() -> tolk_status {
     Range to;
     if (tolk_status s = take_range(dst, to)) return s;
-    uint32_t ordinal = dst.buffer->device->ordinal;
-    if (tolk_status s = injected(ordinal, TB_COPIES)) return s;
-    count(ordinal, &tb_counters::copy_in);
-    count(ordinal, &tb_counters::bytes_in, dst.size);
-    Range from{static_cast<std::byte*>(const_cast<void*>(src)), 0, dst.size, 0, false};
-    record_copy(TB_COPY_IN, stream, ordinal, to, from);
-    return run(stream, !(flags & TOLK_COPY_ASYNC), [=] { return run_copy(ordinal, to, from); });
+    return copy_host(stream, TB_COPY_IN, to, const_cast<void*>(src), dst.buffer->device->ordinal,
+                     &tb_counters::copy_in, &tb_counters::bytes_in, flags);
   });
 }
 
@@ -103,13 +112,8 @@ tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t flag
   return guarded([&]() -> tolk_status {
     Range from;
     if (tolk_status s = take_range(src, from)) return s;
-    uint32_t ordinal = src.buffer->device->ordinal;
-    if (tolk_status s = injected(ordinal, TB_COPIES)) return s;
-    count(ordinal, &tb_counters::copy_out);
-    count(ordinal, &tb_counters::bytes_out, src.size);
-    Range to{static_cast<std::byte*>(dst), 0, src.size, 0, true};
-    record_copy(TB_COPY_OUT, stream, ordinal, to, from);
-    return run(stream, !(flags & TOLK_COPY_ASYNC), [=] { return run_copy(ordinal, to, from); });
+    return copy_host(stream, TB_COPY_OUT, from, dst, src.buffer->device->ordinal, &tb_counters::copy_out,
+                     &tb_counters::bytes_out, flags);
   });
 }
 
@@ -120,8 +124,7 @@ tolk_status copy(tolk_stream* stream, tolk_ref dst, tolk_ref src) {
     if (tolk_status s = take_range(dst, to)) return s;
     if (tolk_status s = take_range(src, from)) return s;
     if (dst.size != src.size) return fail(TOLK_E_INVALID, "source and destination differ in size");
-    if (dst.buffer == src.buffer && dst.offset < src.offset + src.size && src.offset < dst.offset + dst.size)
-      return fail(TOLK_E_INVALID, "source and destination overlap");
+    if (tolk_overlap(dst, src)) return fail(TOLK_E_INVALID, "source and destination overlap");
     if (stream && stream->device != dst.buffer->device)
       return fail(TOLK_E_INVALID, "the stream of a copy is the destination's");
     uint32_t ordinal = dst.buffer->device->ordinal;
@@ -138,8 +141,7 @@ tolk_status fill(tolk_stream* stream, tolk_ref dst, uint64_t pattern, uint32_t p
     if (!dst.buffer->device->options.fill_hook) return fail(TOLK_E_UNSUPPORTED, "fill is switched off");
     Range to;
     if (tolk_status s = take_range(dst, to)) return s;
-    bool width = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
-    if (!width || dst.offset % pattern_bytes || dst.size % pattern_bytes)
+    if (!tolk_fill_fits(dst, pattern_bytes))
       return fail(TOLK_E_INVALID, "offset and size are multiples of the pattern's 1, 2, 4 or 8 bytes");
     uint32_t ordinal = dst.buffer->device->ordinal;
     if (tolk_status s = injected(ordinal, TB_COPIES)) return s;

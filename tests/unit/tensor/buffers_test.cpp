@@ -33,6 +33,45 @@ void check(const Tensor& tensor, const std::vector<float>& expected) {
   BOOST_TEST(tensor.values<float>() == expected, boost::test_tools::per_element());
 }
 
+// Runs `body(name)` on a device with streams, if asked for, or without, on INTERP and on CPU, as far as they
+// are built.
+template <typename Body> void on_each_device(bool streams, Body body) {
+  for (const std::string& name : {tb().open_name([&](tb_options& o) { o.streams = streams; }),
+                                  std::string("INTERP"), std::string("CPU")}) {
+    DeviceScope scope(name);
+    try {
+      device(name);
+    } catch (const DeviceError&) {
+      continue; // a build without that plugin
+    }
+    body(name);
+  }
+}
+
+// Four threads on the device, each with a model that `make()` gives it, which maps an input's number to
+// values. All of them get what `alone` gives.
+template <typename Alone, typename Make>
+void four_threads_agree(const std::string& name, Alone alone, Make make) {
+  std::vector<std::vector<float>> expected;
+  for (int i = 0; i < 40; i++) expected.push_back(alone(i));
+  BOOST_TEST((expected[0] != expected[1]));
+  std::atomic<int> wrong{0}, failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&, t] {
+      DeviceScope mine(name);
+      try {
+        auto model = make();
+        for (int i = 0; i < 200; i++) wrong += model((i * 7 + t) % 40) != expected[size_t((i * 7 + t) % 40)];
+      } catch (const Error&) {
+        failed++;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  BOOST_TEST(wrong == 0, name << ": " << wrong << " of 800");
+  BOOST_TEST(failed == 0, name);
+}
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(buffers, Fresh)
@@ -111,13 +150,7 @@ BOOST_AUTO_TEST_CASE(BU_17_the_same_kernel_is_compiled_once) {
 }
 
 BOOST_AUTO_TEST_CASE(bug_26_a_tensor_does_not_share_the_callers_memory) {
-  for (const std::string& name : {tb().open_name(), std::string("INTERP"), std::string("CPU")}) {
-    DeviceScope scope(name);
-    try {
-      device(name);
-    } catch (const DeviceError&) {
-      continue; // a build without that plugin
-    }
+  on_each_device(false, [](const std::string& name) {
     for (size_t n : {size_t{4}, size_t{64}, size_t{100}, size_t{1000}, size_t{1'000'000}}) {
       std::vector<float> x = floats(n, 0);
       Tensor t = Tensor::from(x, {int64_t(n)}), early = Tensor::from(x, {int64_t(n)}).realize();
@@ -126,53 +159,23 @@ BOOST_AUTO_TEST_CASE(bug_26_a_tensor_does_not_share_the_callers_memory) {
       BOOST_TEST(early.shrink({0}, {2}).values<float>()[0] == 0.f, name << " " << n);
       BOOST_TEST((t + 1).shrink({0}, {2}).values<float>()[0] == 1.f, name << " " << n);
     }
-  }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(bug_19_four_threads_run_one_program_with_inputs_of_their_own) {
-  for (const std::string& name :
-       {tb().open_name([](tb_options& o) { o.streams = 1; }), std::string("INTERP"), std::string("CPU")}) {
-    DeviceScope scope(name);
-    try {
-      device(name);
-    } catch (const DeviceError&) {
-      continue; // a build without that plugin
-    }
+  on_each_device(true, [](const std::string& name) {
     Tensor first = Tensor::from(floats(64, -4, 0.125f), {8, 8}).realize(),
            second = Tensor::from(floats(64, 2, -0.0625f), {8, 8}).realize();
     auto model = [&](int input) {
       Tensor x = Tensor::from(floats(16, float(input), 0.5f), {2, 8});
       return x.matmul(first).relu().matmul(second).values<float>();
     };
-    std::vector<std::vector<float>> expected;
-    for (int i = 0; i < 40; i++) expected.push_back(model(i));
-    std::atomic<int> wrong{0}, failed{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; t++)
-      threads.emplace_back([&, t] {
-        DeviceScope mine(name);
-        try {
-          for (int i = 0; i < 200; i++)
-            wrong += model((i * 7 + t) % 40) != expected[size_t((i * 7 + t) % 40)];
-        } catch (const Error&) {
-          failed++;
-        }
-      });
-    for (std::thread& t : threads) t.join();
-    BOOST_TEST(wrong == 0, name << ": " << wrong << " of 800");
-    BOOST_TEST(failed == 0, name);
-  }
+    four_threads_agree(name, model, [&] { return model; });
+  });
 }
 
 BOOST_AUTO_TEST_CASE(bug_19_four_threads_load_one_saved_model_and_run_it) {
-  for (const std::string& name :
-       {tb().open_name([](tb_options& o) { o.streams = 1; }), std::string("INTERP"), std::string("CPU")}) {
-    DeviceScope scope(name);
-    try {
-      device(name);
-    } catch (const DeviceError&) {
-      continue; // a build without that plugin
-    }
+  on_each_device(true, [](const std::string& name) {
     auto input = [](int i) { return Tensor::from(floats(16, float(i), 0.5f), {2, 8}).realize(); };
     std::string file;
     {
@@ -182,27 +185,13 @@ BOOST_AUTO_TEST_CASE(bug_19_four_threads_load_one_saved_model_and_run_it) {
       for (int i = 0; i < 3; i++) f(input(i));
       file = save_jit(f, {.weights = true});
     }
-    std::vector<std::vector<float>> expected;
-    LoadedJit alone = load_jit(file);
-    for (int i = 0; i < 40; i++) expected.push_back(alone(input(i))[0].values<float>());
-    BOOST_TEST((expected[0] != expected[1]));
-    std::atomic<int> wrong{0}, failed{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; t++)
-      threads.emplace_back([&, t] {
-        DeviceScope mine(name);
-        try {
-          LoadedJit model = load_jit(file);
-          for (int i = 0; i < 200; i++)
-            wrong += model(input((i * 7 + t) % 40))[0].values<float>() != expected[size_t((i * 7 + t) % 40)];
-        } catch (const Error&) {
-          failed++;
-        }
-      });
-    for (std::thread& t : threads) t.join();
-    BOOST_TEST(wrong == 0, name << ": " << wrong << " of 800");
-    BOOST_TEST(failed == 0, name);
-  }
+    auto load = [&] {
+      return [&, model = std::make_shared<LoadedJit>(load_jit(file))](int i) {
+        return (*model)(input(i))[0].values<float>();
+      };
+    };
+    four_threads_agree(name, load(), load);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(tensors_run_on_streams_with_slow_kernels) {
