@@ -106,6 +106,29 @@ void measure(const std::string& name, int rounds, double graph_target, double ea
   }
 }
 
+// One kernel that the host waits for, as a program that looks at each result: submission and hand-over.
+void measure_one(const std::string& name, int rounds) {
+  Device& on = device(name);
+  UOp list = engine::compile_linear(on, {}, chain(name, Form::Plain));
+  list = linear(std::vector<UOp>{list.src(0)});
+  engine::BufferBinding binding(on);
+  BufferRef input = make_buffer(on, DType::F32, kFloats);
+  fill_buffer(*input, 0x3f800000, 4);
+  engine::RunOptions options;
+  options.jit = true;
+  options.input_overlay = {input};
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    auto begin = Clock::now();
+    engine::run_linear(binding, list, options);
+    on.synchronize();
+    times.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("  %-34s %8.0f median, %.0f at 99%%\n", (name + ", one kernel, waited for").c_str(),
+              times[times.size() / 2], times[times.size() * 99 / 100]);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -115,6 +138,7 @@ int main(int argc, char** argv) {
                 static_cast<long long>(kFloats), "", "same", "another input", "target");
     measure("NULL", rounds, 100, 300);
     measure("CPU", rounds, 1000, 1000);
+    measure_one("CPU", rounds);
     std::printf("  %-34s %8.0f\n  %-34s %8.0f\n", "peer: tinygrad, replay, default", kPeerDefault,
                 "peer: tinygrad, replay, HCQ2=1", kPeerBatched);
     std::printf("  (peer: measured once on a two-core machine of this kind, a constant here)\n");

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cpu_info.h"
-#include "state.h"
+#include "stream.h"
 
 namespace tolk_cpu {
 namespace {
@@ -55,6 +55,8 @@ const tolk_caps& device_caps() {
     c.buffer_kinds = c.kernel_kinds = 1u << TOLK_BUFFER_DEVICE | 1u << TOLK_BUFFER_STAGING |
                                       1u << TOLK_BUFFER_UNIFIED | 1u << TOLK_BUFFER_DEVICE_WRITABLE;
     c.compute_units = cpu.cores;
+    c.streams_max = has_streams() ? 64 : 0;
+    c.copy_engines = has_streams() ? 1 : 0;
     c.graph = TOLK_GRAPH_KERNELS | TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_CROSS_DEVICE |
               TOLK_GRAPH_UPDATE_BUFFERS | TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES;
     c.vector_registers = cpu.vector_registers;
@@ -90,7 +92,18 @@ tolk_status memory(tolk_device*, tolk_memory* out) {
   return TOLK_OK;
 }
 
-tolk_status synchronize(tolk_device*, uint64_t) { return TOLK_OK; } // every call is complete at return
+tolk_status synchronize(tolk_device* device, uint64_t timeout_ns) {
+  return guarded([&] {
+    std::vector<Point> ends;
+    {
+      std::lock_guard lock(device->mutex);
+      for (tolk_stream* stream : device->streams) ends.push_back(stream->end());
+    }
+    for (const Point& end : ends)
+      if (!end.wait(timeout_ns)) return TOLK_TIMEOUT;
+    return TOLK_OK; // what failed is said by the stream
+  });
+}
 
 tolk_status peer(tolk_device*, tolk_device*, uint32_t* flags) {
   *flags = TOLK_PEER_COPY | TOLK_PEER_MAP | TOLK_PEER_ATOMICS;

@@ -1,7 +1,8 @@
-// The graph table. A launch runs the recorded nodes in order on the calling thread, one direct call each;
-// kernels of several tiles go to the workers as they do outside of graphs. Small independent nodes run
-// together on the workers where that saves more than it costs, which is measured: now and then (at launches
-// 2, 4, 8, ...) nodes are timed one by one, and what can run together is decided anew from that.
+// The graph table. A launch runs the recorded nodes in order on one thread, the caller's or a stream's, with
+// one direct call each; kernels of several tiles go to the workers as they do outside of graphs. Small
+// independent nodes run together on the workers where that saves more than it costs, which is measured: now
+// and then (at launches 2, 4, 8, ...) nodes are timed one by one, and what can run together is decided anew
+// from that.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -9,7 +10,7 @@
 #include <tolk/plugin/helpers.h>
 
 #include "float_env.h"
-#include "state.h"
+#include "stream.h"
 
 namespace tolk_cpu {
 namespace {
@@ -73,6 +74,7 @@ struct tolk_graph {
   uint64_t launches = 0;
   bool layered = false; // some nodes are independent and small: worth measuring
   std::vector<uint64_t> begin_ns, end_ns;
+  tolk_cpu::Point running; // the last launch; whatever changes the graph waits for it
 };
 
 namespace tolk_cpu {
@@ -289,6 +291,7 @@ tolk_status check_patch(const tolk_graph& graph, const tolk_patch& patch) {
 tolk_status update(tolk_graph* graph, const tolk_patch* patches, uint32_t patch_count) {
   return guarded([&]() -> tolk_status {
     if (!graph->committed) return fail(TOLK_E_INVALID, "the graph is not committed");
+    graph->running.wait();
     for (uint32_t i = 0; i < patch_count; ++i)
       if (tolk_status status = check_patch(*graph, patches[i])) return status;
     bool way_changed = false;
@@ -338,32 +341,48 @@ bool run_measured(tolk_graph& graph, std::vector<uint64_t>& begin_ns, std::vecto
   return true;
 }
 
-tolk_status launch(tolk_graph* graph, tolk_stream* const*, uint64_t* device_ns) {
+bool run(tolk_graph& graph) {
+  uint64_t number = ++graph.launches;
+  bool measure = graph.layered && number > 1 && (number & (number - 1)) == 0 && thread_count() > 1;
+  if (!graph.timed && !measure)
+    return std::all_of(graph.steps.begin(), graph.steps.end(),
+                       [&](const Step& step) { return run_step(graph, step); });
+  std::vector<uint64_t> from, to;
+  bool ran = run_measured(graph, from, to);
+  if (ran && measure && !graph.timed) {
+    std::vector<uint64_t> ns(from.size());
+    for (size_t i = 0; i < ns.size(); ++i) ns[i] = to[i] - from[i];
+    plan_from_times(graph, ns);
+  }
+  graph.begin_ns = std::move(from), graph.end_ns = std::move(to);
+  return ran;
+}
+
+// On the first device's stream, after what the others have; what they get later waits for it.
+tolk_status launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* device_ns) {
   return guarded([&]() -> tolk_status {
     if (!graph->committed) return fail(TOLK_E_INVALID, "the graph is not committed");
-    uint64_t begin = device_ns ? host->clock_ns(host->ctx) : 0;
-    uint64_t number = ++graph->launches;
-    bool measure = graph->layered && number > 1 && (number & (number - 1)) == 0 && thread_count() > 1;
-    bool ran = true;
-    if (graph->timed || measure) {
-      std::vector<uint64_t> from, to;
-      ran = run_measured(*graph, from, to);
-      if (ran && measure && !graph->timed) {
-        std::vector<uint64_t> ns(from.size());
-        for (size_t i = 0; i < ns.size(); ++i) ns[i] = to[i] - from[i];
-        plan_from_times(*graph, ns);
-      }
-      graph->begin_ns = std::move(from), graph->end_ns = std::move(to);
-    } else {
-      for (const Step& step : graph->steps) ran = ran && run_step(*graph, step);
-    }
-    if (!ran) return fail(TOLK_E_HOST_OOM, "no memory for a kernel's scratch storage");
-    if (device_ns) *device_ns = host->clock_ns(host->ctx) - begin;
+    tolk_stream* stream = streams && graph->device_count ? streams[0] : nullptr;
+    if (stream)
+      for (uint32_t i = 1; i < graph->device_count; ++i)
+        if (streams[i] != stream) stream->submit([before = streams[i]->end()] { return before.wait(); });
+    if (!stream || device_ns)
+      return run_on(stream, true, [&] {
+        uint64_t begin = device_ns ? host->clock_ns(host->ctx) : 0;
+        bool ran = run(*graph);
+        if (device_ns) *device_ns = host->clock_ns(host->ctx) - begin;
+        return ran;
+      });
+    stream->submit([graph] { return run(*graph); });
+    graph->running = stream->end();
+    for (uint32_t i = 1; i < graph->device_count; ++i)
+      if (streams[i] != stream) streams[i]->submit([before = graph->running] { return before.wait(); });
     return TOLK_OK;
   });
 }
 
 tolk_status node_times(tolk_graph* graph, uint64_t* begin_ns, uint64_t* end_ns) {
+  graph->running.wait();
   if (!graph->timed || graph->begin_ns.size() != graph->nodes.size())
     return fail(TOLK_E_UNSUPPORTED, "the graph was not made with TOLK_GRAPH_TIMED, or not launched");
   std::copy(graph->begin_ns.begin(), graph->begin_ns.end(), begin_ns);

@@ -1,4 +1,4 @@
-// Buffers are plain host memory; copies are complete when they return.
+// Buffers are plain host memory; copies of it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include <tolk/plugin/helpers.h>
 
-#include "state.h"
+#include "stream.h"
 
 namespace tolk_cpu {
 namespace {
@@ -108,21 +108,31 @@ tolk_status peer_map(tolk_buffer* buffer, tolk_device*, tolk_buffer** out) {
   });
 }
 
-tolk_status copy_in(tolk_stream*, tolk_ref dst, const void* src, uint32_t) {
+// `bytes` of memory that nobody frees before the copy is done.
+tolk_status move_bytes(tolk_stream* stream, bool wait, void* to, const void* from, uint64_t bytes) {
+  return run_on(stream, wait, [=] {
+    std::memcpy(to, from, bytes);
+    return true;
+  });
+}
+
+tolk_status copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t flags) {
   if (dst.size == 0) return TOLK_OK;
   if (!is_inside(dst.buffer, dst.offset, dst.size)) return outside(dst.buffer, dst.offset, dst.size);
-  std::memcpy(dst.buffer->data + dst.offset, src, dst.size);
-  return TOLK_OK;
+  return guarded([&] {
+    return move_bytes(stream, !(flags & TOLK_COPY_ASYNC), dst.buffer->data + dst.offset, src, dst.size);
+  });
 }
 
-tolk_status copy_out(tolk_stream*, void* dst, tolk_ref src, uint32_t) {
+tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t flags) {
   if (src.size == 0) return TOLK_OK;
   if (!is_inside(src.buffer, src.offset, src.size)) return outside(src.buffer, src.offset, src.size);
-  std::memcpy(dst, src.buffer->data + src.offset, src.size);
-  return TOLK_OK;
+  return guarded([&] {
+    return move_bytes(stream, !(flags & TOLK_COPY_ASYNC), dst, src.buffer->data + src.offset, src.size);
+  });
 }
 
-tolk_status copy(tolk_stream*, tolk_ref dst, tolk_ref src) {
+tolk_status copy(tolk_stream* stream, tolk_ref dst, tolk_ref src) {
   if (dst.size != src.size) return fail(TOLK_E_INVALID, "the two ranges of a copy differ in size");
   if (dst.size == 0) return TOLK_OK;
   if (!is_inside(dst.buffer, dst.offset, dst.size)) return outside(dst.buffer, dst.offset, dst.size);
@@ -130,18 +140,21 @@ tolk_status copy(tolk_stream*, tolk_ref dst, tolk_ref src) {
   uint8_t *to = dst.buffer->data + dst.offset, *from = src.buffer->data + src.offset;
   if (to < from + src.size && from < to + dst.size)
     return fail(TOLK_E_INVALID, "the two ranges of a copy overlap");
-  std::memcpy(to, from, dst.size);
-  return TOLK_OK;
+  return guarded([&] { return move_bytes(stream, false, to, from, dst.size); });
 }
 
-tolk_status fill(tolk_stream*, tolk_ref dst, uint64_t pattern, uint32_t pattern_bytes) {
+tolk_status fill(tolk_stream* stream, tolk_ref dst, uint64_t pattern, uint32_t pattern_bytes) {
   if (!tolk_fill_fits(dst, pattern_bytes))
     return fail(TOLK_E_INVALID,
                 "a fill pattern has 1, 2, 4 or 8 bytes, and offset and size are multiples of it");
   if (dst.size == 0) return TOLK_OK;
   if (!is_inside(dst.buffer, dst.offset, dst.size)) return outside(dst.buffer, dst.offset, dst.size);
-  tolk_fill_bytes(dst.buffer->data + dst.offset, dst.size, pattern, pattern_bytes);
-  return TOLK_OK;
+  return guarded([&] {
+    return run_on(stream, false, [=, to = dst.buffer->data + dst.offset, size = dst.size] {
+      tolk_fill_bytes(to, size, pattern, pattern_bytes);
+      return true;
+    });
+  });
 }
 
 } // namespace
@@ -159,14 +172,18 @@ const tolk_buffer_vt buffer_table = {
     .advise = nullptr,
 };
 
-const tolk_stream_vt stream_table = [] {
-  tolk_stream_vt table{};
-  table.struct_size = sizeof table;
-  table.copy_in = copy_in;
-  table.copy_out = copy_out;
-  table.copy = copy;
-  table.fill = fill;
-  return table; // no streams: the device is synchronous
-}();
+const tolk_stream_vt& stream_table() {
+  static const tolk_stream_vt table = [] {
+    tolk_stream_vt t{};
+    t.struct_size = sizeof t;
+    t.copy_in = copy_in;
+    t.copy_out = copy_out;
+    t.copy = copy;
+    t.fill = fill;
+    if (has_streams()) add_streams(t); // else the device is synchronous
+    return t;
+  }();
+  return table;
+}
 
 } // namespace tolk_cpu

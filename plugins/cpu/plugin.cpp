@@ -36,12 +36,25 @@ tolk_status get_device_info(void*, uint32_t, const tolk_device_info** out) {
 // Every index is one more independent device over the same cores and memory.
 tolk_status device_open(void*, uint32_t index, tolk_device** out) {
   return guarded([&] {
-    *out = new tolk_device{index};
+    *out = new tolk_device{.index = index};
     return TOLK_OK;
   });
 }
 
 void shutdown(void*) { join_workers(); }
+
+// A number from 0 to `most`; 0 when it was not given, and with a warning when it is something else.
+uint32_t option(const char* name, uint32_t most, const char* otherwise) {
+  const char* text = host->config_get ? host->config_get(host->ctx, name) : nullptr;
+  if (!text) return 0;
+  char* end = nullptr;
+  unsigned long value = std::strtoul(text, &end, 10);
+  if (end != text && !*end && value <= most) return static_cast<uint32_t>(value);
+  std::string message = std::string("the option ") + name + " must be a number from 0 to " +
+                        std::to_string(most) + ", found \"" + text + "\"; " + otherwise;
+  if (host->log_message) host->log_message(host->ctx, TOLK_LOG_WARNING, message.c_str());
+  return 0;
+}
 
 } // namespace
 
@@ -51,18 +64,15 @@ tolk_status fail(tolk_status code, const std::string& text) {
 
 uint32_t thread_count() {
   static const uint32_t count = [] {
-    const char* text = host->config_get ? host->config_get(host->ctx, "threads") : nullptr;
-    char* end = nullptr;
-    unsigned long threads = text ? std::strtoul(text, &end, 10) : 0;
-    if (text && (end == text || *end || threads > 1024)) {
-      std::string message = std::string("the option threads must be a number from 0 to 1024, found \"") +
-                            text + "\"; one thread per core is used";
-      if (host->log_message) host->log_message(host->ctx, TOLK_LOG_WARNING, message.c_str());
-      threads = 0;
-    }
-    return threads ? static_cast<uint32_t>(threads) : cpu_info().cores;
+    const uint32_t threads = option("threads", 1024, "one thread per core is used");
+    return threads ? threads : cpu_info().cores;
   }();
   return count;
+}
+
+bool has_streams() {
+  static const bool on = option("streams", 1, "there are none") != 0;
+  return on;
 }
 
 WorkerPool& worker_pool() {
@@ -104,7 +114,7 @@ tolk_status tolk_plugin_entry_v1(const tolk_host* table, const tolk_plugin** out
     plugin.compiler_id = compiler_id();
     plugin.device = &device_table;
     plugin.buffer = &buffer_table;
-    plugin.stream = &stream_table;
+    plugin.stream = &stream_table();
     plugin.program = &program_table;
     plugin.graph = &graph_table;
     plugin.device_count = device_count;

@@ -6,7 +6,7 @@
 
 #include "compiler_loader.h"
 #include "cpu_info.h"
-#include "state.h"
+#include "stream.h"
 
 namespace tolk_cpu {
 namespace {
@@ -195,31 +195,46 @@ tolk_status check(const tolk_program& program, const tolk_launch& launch) {
   return TOLK_OK;
 }
 
-tolk_status launch(tolk_stream*, tolk_kernel* kernel, const tolk_launch* launch) {
+bool run_work(const Work& work) { return work.tiles <= 1 ? run_inline(work) : worker_pool().run(work); }
+
+void take_pointers(const tolk_launch& launch, void** out) {
+  for (uint32_t i = 0; i < launch.buffer_count; ++i)
+    out[i] = launch.buffers[i].buffer->data + launch.buffers[i].offset;
+}
+
+tolk_status launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_launch* launch) {
   const tolk_program& program = *kernel->program;
   if (launch->grid[1] != 1 || launch->grid[2] != 1 ||
       launch->local[0] * launch->local[1] * launch->local[2] != 1)
     return fail(TOLK_E_LIMIT, "the CPU device has one grid axis and work-groups of one item");
   if (!(launch->flags & TOLK_LAUNCH_CHECKED))
     if (tolk_status status = check(program, *launch); status != TOLK_OK) return status;
+  Work work{kernel->function, nullptr, launch->values, launch->grid[0],
+            program.scratch_bytes + launch->shared_bytes};
   return guarded([&]() -> tolk_status {
+    if (stream && !launch->device_ns) { // with arguments of its own
+      std::vector<void*> pointers(launch->buffer_count);
+      take_pointers(*launch, pointers.data());
+      std::vector<uint64_t> values(launch->values, launch->values + launch->value_count);
+      stream->submit([work, pointers = std::move(pointers), values = std::move(values)]() mutable {
+        work.buffers = pointers.data();
+        work.values = values.data();
+        return run_work(work);
+      });
+      return TOLK_OK;
+    }
     constexpr uint32_t kFew = 64;
     void* few[kFew];
-    std::vector<void*> many;
-    void** buffers = few;
-    if (launch->buffer_count > kFew) {
-      many.resize(launch->buffer_count);
-      buffers = many.data();
-    }
-    for (uint32_t i = 0; i < launch->buffer_count; ++i)
-      buffers[i] = launch->buffers[i].buffer->data + launch->buffers[i].offset;
-    Work work{kernel->function, buffers, launch->values, launch->grid[0],
-              program.scratch_bytes + launch->shared_bytes};
-    uint64_t begin = launch->device_ns ? host->clock_ns(host->ctx) : 0;
-    bool ran = work.tiles <= 1 ? run_inline(work) : worker_pool().run(work);
-    if (!ran) return fail(TOLK_E_HOST_OOM, "no memory for a kernel's scratch storage");
-    if (launch->device_ns) *launch->device_ns = host->clock_ns(host->ctx) - begin;
-    return TOLK_OK;
+    std::vector<void*> many(launch->buffer_count > kFew ? launch->buffer_count : 0);
+    void** buffers = many.empty() ? few : many.data();
+    take_pointers(*launch, buffers);
+    work.buffers = buffers;
+    return run_on(stream, true, [&] {
+      uint64_t begin = launch->device_ns ? host->clock_ns(host->ctx) : 0;
+      bool ran = run_work(work);
+      if (ran && launch->device_ns) *launch->device_ns = host->clock_ns(host->ctx) - begin;
+      return ran;
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 
 struct tolk_device {
   uint32_t index;
+  std::mutex mutex = {}; // streams
+  std::vector<tolk_stream*> streams = {};
 };
 
 struct tolk_buffer {
@@ -62,6 +65,8 @@ template <class Body> tolk_status guarded(Body body) {
 
 // Threads that a launch uses, the caller included: the option "threads", else one per core.
 uint32_t thread_count();
+// The option "streams": whether devices have queues. Off by default.
+bool has_streams();
 // The pool, made at the first call.
 WorkerPool& worker_pool();
 void join_workers();
@@ -76,7 +81,8 @@ extern MemoryUse memory_use;
 
 extern const tolk_device_vt device_table;
 extern const tolk_buffer_vt buffer_table;
-extern const tolk_stream_vt stream_table;
+const tolk_stream_vt& stream_table();
+void add_streams(tolk_stream_vt& table); // stream.cpp
 extern const tolk_program_vt program_table;
 extern const tolk_graph_vt graph_table;
 const tolk_device_info& device_info();

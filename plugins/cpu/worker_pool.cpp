@@ -15,14 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 
-void pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 // Grows, is kept for the thread's life.
 class Scratch {
 public:
@@ -48,6 +40,14 @@ private:
 thread_local Scratch scratch_of_thread;
 
 } // namespace
+
+void pause_thread() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
 
 bool run_inline(const Work& work) {
   void* scratch = nullptr;
@@ -108,7 +108,7 @@ bool WorkerPool::run(const Work& work) {
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
   for (uint32_t spins = 0; (gate_.load(std::memory_order_acquire) & kCount) != 0; ++spins) {
     if (spins < 4096)
-      pause();
+      pause_thread();
     else
       std::this_thread::yield();
   }
@@ -137,7 +137,7 @@ bool WorkerPool::wait_for_work(uint64_t last_epoch) {
     do {
       for (int i = 0; i < 32; ++i) {
         if (ready()) return true;
-        pause();
+        pause_thread();
       }
       if (stop_.load(std::memory_order_relaxed)) return false;
     } while (Clock::now() < give_up);

@@ -21,6 +21,9 @@ struct Work {
   uint64_t scratch_bytes = 0; // for each thread, aligned to 64
 };
 
+// For loops that look at something again and again.
+void pause_thread();
+
 // On the calling thread alone, in the default floating-point mode. False when there is no memory for scratch,
 // and then nothing ran.
 bool run_inline(const Work& work);

@@ -43,6 +43,11 @@ def settings(root):
     sources = [read(root, f) for folder in ("core", "tools") for f in files(root, folder, (".cpp", ".h"))
                if f != "core/tolk/base/config.cpp"]
     unused = {name for field, name in rows if not any(re.search(rf"(current\(\)|config|plain)\.{field}\b", s) for s in sources)}
+    # TOLK_CPU_STREAMS is the option "streams" of plugins/cpu.
+    for name in sorted(unused):
+        plugin, _, option = name.removeprefix("TOLK_").lower().partition("_")
+        if option and any(f'"{option}"' in read(root, f) for f in files(root, "plugins/" + plugin, ".cpp")):
+            unused.discard(name)
     found = re.search(r"no effect yet: ([^.]*)\.", read(root, "README.md"))
     claimed = set(re.findall(r"`(\w+)`", found.group(1))) if found else set()
     for name in sorted(unused - claimed):

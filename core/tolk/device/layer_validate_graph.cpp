@@ -213,6 +213,11 @@ tolk_status ValidateLayer::graph_launch(tolk_graph* handle, tolk_stream* const* 
   if (!call.ok()) return call.refuse();
   std::vector<uint64_t> positions(count);
   for (size_t i = 0; i < count; i++) positions[i] = submit(queues[i], {&graph->uses});
+  // In order on every stream: who knows that one of them is past the graph knows it of all.
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; j < count; j++)
+      if (queues[i] && queues[j] && queues[i] != queues[j])
+        queues[i]->joins.push_back({positions[i], queues[j], positions[j]});
   for (Graph::Node& node : graph->nodes) {
     if (!queues[node.device]) continue;
     for (const BufferRef& buffer : node.buffers)

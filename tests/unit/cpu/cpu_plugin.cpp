@@ -45,6 +45,9 @@ tolk_host make_host() {
   };
   h.blob_destroy = [](void*, tolk_blob* blob) { delete blob; };
   h.config_get = [](void*, const char* key) -> const char* {
+#ifdef TOLK_TEST_STREAMS
+    if (std::string(key) == "streams") return "1";
+#endif
     return std::string(key) == "threads" ? "2" : nullptr;
   };
   h.clock_ns = [](void*) {

@@ -57,6 +57,23 @@ BOOST_AUTO_TEST_CASE(handles_reach_the_plugin_as_they_are_and_work_goes_on) {
   BOOST_TEST((out == std::vector<unsigned char>(16, 8)));
 }
 
+BOOST_AUTO_TEST_CASE(a_graph_on_two_devices_is_complete_when_one_stream_is_past_it) {
+  Faulty f;
+  const auto& t = *f.plugin;
+  tolk_device* devices[2] = {f.device, f.second};
+  tolk_stream* streams[2] = {f.stream, f.foreign};
+  tolk_graph* g = nullptr;
+  f.fine(t.graph.create(devices, 2, 0, &g));
+  f.fine(f.add(g, f.args()));
+  f.fine(t.graph.commit(g));
+  f.fine(t.graph.launch(g, streams, nullptr));
+  f.fine(t.stream.synchronize(f.foreign, TOLK_FOREVER));
+  t.graph.destroy(g);
+  t.buffer.destroy(f.a);
+  f.a = nullptr;
+  BOOST_TEST(layer_violations().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_broken_rule_is_an_error_of_its_side) {
   Faulty f;
   Launch l = f.args();
