@@ -599,10 +599,12 @@ void DeviceGraph::launch(uint64_t* device_ns) {
 bool DeviceGraph::node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns) {
   if (!native_ || !timed_ || dropped_ || !committed_) return false;
   std::vector<uint64_t> begin(nodes_.size()), end(nodes_.size());
+  uint64_t device_now = 0, host_now = 0;
   tolk_status status;
   {
     auto serial = plugin_.serialize();
     status = plugin_.graph.node_times(instances_[active_].graph, begin.data(), end.data());
+    if (status >= 0) status = plugin_.device.clock(devices_[0]->handle(), &device_now, &host_now);
   }
   if (status == TOLK_E_UNSUPPORTED) {
     take_error_text(status);
@@ -611,7 +613,8 @@ bool DeviceGraph::node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64
   devices_[0]->check(status, "node times of a graph");
   begin_ns.resize(nodes_.size()), end_ns.resize(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); i++)
-    begin_ns[i] = begin[recorded_as_[i]], end_ns[i] = end[recorded_as_[i]];
+    begin_ns[i] = begin[recorded_as_[i]] - device_now + host_now,
+    end_ns[i] = end[recorded_as_[i]] - device_now + host_now;
   return true;
 }
 

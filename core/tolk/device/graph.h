@@ -81,7 +81,8 @@ public:
 
   // Submits everything. With `device_ns` the call waits and stores how long it took. Throws DeviceError.
   void launch(uint64_t* device_ns = nullptr);
-  // Begin and end of every node in the last launch that was waited for; false when the plugin does not know.
+  // Begin and end of every node in the last launch that was waited for, on the host's steady clock; false
+  // when the plugin does not know, or has no clock to compare with.
   bool node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns);
 
   size_t size() const { return nodes_.size(); }

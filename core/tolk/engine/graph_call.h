@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "tolk/base/api.h"
 #include "tolk/engine/resolve.h"
@@ -22,6 +23,12 @@ public:
   // stores the seconds it took.
   virtual bool run(BufferBinding& binding, PreparedLinear& calls, const ExecContext& context, bool wait,
                    std::optional<double>& seconds) = 0;
+  // When each launch of the last run ran that was waited for while a profile listened: in the order of the
+  // inner calls and their positions, on the steady clock. False: unknown.
+  struct NodeTime {
+    uint64_t begin_ns, end_ns;
+  };
+  virtual bool node_times(std::vector<NodeTime>&) { return false; }
 };
 
 // How run_linear makes one at the first execution of the call in a binding; by default a GraphRunner

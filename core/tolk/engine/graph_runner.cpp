@@ -6,6 +6,7 @@
 #include "tolk/base/log.h"
 #include "tolk/engine/deps_tracker.h"
 #include "tolk/engine/prepared.h"
+#include "tolk/engine/profile.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/traverse.h"
 
@@ -85,7 +86,7 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
       for (size_t i = 0; i < buffer_count(step, p); ++i) use(buffer_at(step, p, i)->device());
     }
   }
-  auto graph = std::make_unique<DeviceGraph>(devices);
+  auto graph = std::make_unique<DeviceGraph>(devices, DeviceGraph::Kind::Best, timed_);
   DepsTracker tracker;
   std::vector<DepsTracker::Access> accesses;
   try {
@@ -261,6 +262,9 @@ bool GraphRunner::fall_back() {
 bool GraphRunner::run(BufferBinding& binding, PreparedLinear& calls, const ExecContext&, bool wait,
                       std::optional<double>& seconds) {
   if (ungraphable_) return false;
+  const bool timed = wait && profiling();
+  if (timed != timed_) forget();
+  timed_ = timed;
   try {
     bool all = graph_ && stale(binding);
     if (graph_) {
@@ -287,6 +291,13 @@ bool GraphRunner::run(BufferBinding& binding, PreparedLinear& calls, const ExecC
   uint64_t ns = 0;
   graph_->launch(wait ? &ns : nullptr);
   if (wait) seconds = double(ns) * 1e-9;
+  return true;
+}
+
+bool GraphRunner::node_times(std::vector<NodeTime>& times) {
+  std::vector<uint64_t> begin, end;
+  if (!graph_ || !timed_ || !graph_->node_times(begin, end)) return false;
+  for (size_t i = 0; i < begin.size(); ++i) times.push_back({begin[i], end[i]});
   return true;
 }
 

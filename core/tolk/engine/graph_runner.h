@@ -33,6 +33,7 @@ public:
   // Throws InvalidArgument for an argument of another size than recorded, and DeviceError.
   bool run(BufferBinding& binding, PreparedLinear& calls, const ExecContext& context, bool wait,
            std::optional<double>& seconds) override;
+  bool node_times(std::vector<NodeTime>& times) override;
 
   // Names of the variables that a run must bring, sorted; those that a launch fills itself are not among
   // them.
@@ -97,6 +98,7 @@ private:
   Changes changes_;
   uint64_t epoch_ = 0;
   bool ungraphable_ = false;
+  bool timed_ = false;                 // recorded for a profile: nodes are timed, which costs
   std::unique_ptr<DeviceGraph> graph_; // goes first: it waits for what still runs
 };
 

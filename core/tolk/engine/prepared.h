@@ -67,6 +67,7 @@ public:
 
   const UOp& compiled() const { return compiled_; }
   std::vector<Step>& steps() { return steps_; }
+  const std::vector<Step>& steps() const { return steps_; }
   std::span<const UOp> arenas() const { return arenas_; }
 
 private:

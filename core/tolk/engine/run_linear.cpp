@@ -1,6 +1,5 @@
 #include "tolk/engine/run_linear.h"
 
-#include <chrono>
 #include <cstdio>
 
 #include "tolk/base/config.h"
@@ -10,6 +9,7 @@
 #include "tolk/engine/graph_call.h"
 #include "tolk/engine/graph_call_internal.h"
 #include "tolk/engine/prepared.h"
+#include "tolk/engine/run_profile.h"
 #include "tolk/engine/statistics.h"
 #include "tolk/engine/validate.h"
 #include "tolk/uop/build.h"
@@ -20,11 +20,6 @@ namespace tolk::engine {
 std::atomic<uint64_t> graph_launches{0};
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Counts what ran, also when a later call fails.
 struct Tally {
@@ -48,11 +43,17 @@ struct Run {
   const ToProgram& make_program;
   const ExecContext& context;
   bool wait, lines, opts, validate;
+  RunProfile* profile; // null: nobody listens
 };
 
 std::optional<double> run_kernel(const Run& run, Step& step) {
   if (run.validate) {
-    for (const Position& p : step.positions) run_validated(step, p);
+    for (const Position& p : step.positions) {
+      const uint64_t begin = RunProfile::now();
+      run_validated(step, p);
+      if (run.profile)
+        run.profile->add(step, p, run.context.var_vals, begin, RunProfile::now()).estimated = true;
+    }
     return {};
   }
   if (!run.wait) {
@@ -62,19 +63,27 @@ std::optional<double> run_kernel(const Run& run, Step& step) {
   // Positions on devices with queues run side by side: everything is submitted before anything is waited for.
   bool together = step.positions.size() > 1 && step.positions[0].device->stream() != nullptr;
   double longest = 0;
-  auto begin = Clock::now();
+  const uint64_t begin = RunProfile::now();
   for (Position& p : step.positions) {
     uint64_t ns = 0;
     p.program->launch(p.ordered, p.values, p.grid, p.local, together ? nullptr : &ns);
     longest = std::max(longest, double(ns) * 1e-9);
+    if (!run.profile || together) continue;
+    const uint64_t end = RunProfile::now();
+    run.profile->add(step, p, run.context.var_vals, std::max(begin, end - std::min(end, ns)), end);
   }
   if (!together) return longest;
-  for (Position& p : step.positions) p.device->synchronize();
-  return seconds_since(begin);
+  uint64_t end = begin;
+  for (Position& p : step.positions) {
+    p.device->synchronize();
+    end = RunProfile::now();
+    if (run.profile) run.profile->add(step, p, run.context.var_vals, begin, end);
+  }
+  return double(end - begin) * 1e-9;
 }
 
 std::optional<double> run_copy(const Run& run, Step& step) {
-  auto begin = Clock::now();
+  const uint64_t begin = RunProfile::now();
   for (Position& p : step.positions) {
     if (p.in_place) continue;
     Buffer &to = *p.arguments[0], &from = *p.arguments[1];
@@ -82,8 +91,11 @@ std::optional<double> run_copy(const Run& run, Step& step) {
     copy_buffer(to, from);
   }
   if (!run.wait) return {};
-  for (Position& p : step.positions) p.device->synchronize();
-  return seconds_since(begin);
+  for (Position& p : step.positions) {
+    p.device->synchronize();
+    if (run.profile && !p.in_place) run.profile->add(step, p, run.context.var_vals, begin, RunProfile::now());
+  }
+  return double(RunProfile::now() - begin) * 1e-9;
 }
 
 // The view that a SLICE call describes, of what its source is now; binds the call's node to it. False when
@@ -124,8 +136,12 @@ std::optional<double> run_graph(const Run& run, Step& step, bool& counted) {
   PreparedLinear& inner = *step.inner;
   inner.update(run.binding, run.make_program, run.context); // views may have been bound meanwhile
   std::optional<double> seconds;
+  const uint64_t begin = run.profile ? RunProfile::now() : 0;
   if (it->second && it->second->run(run.binding, inner, run.context, run.wait, seconds)) {
     ++graph_launches;
+    if (run.profile)
+      run.profile->add_graph(*it->second, inner, run.binding.ambient().name(), run.context.var_vals, begin,
+                             RunProfile::now());
     return seconds;
   }
   counted = true; // call by call, counted there
@@ -215,13 +231,16 @@ void run_linear(Device& ambient, const ToProgram& make_program, BufferBinding& b
                 const RunOptions& options) {
   const Config& config = Config::current();
   bool lines = config.debug >= 2;
+  std::optional<RunProfile> profile;
+  if (options.update_stats && profiling()) profile.emplace();
   Run run{.binding = binding,
           .make_program = make_program,
           .context = options,
-          .wait = options.wait || lines,
+          .wait = options.wait || lines || profile,
           .lines = lines,
           .opts = config.debug >= 3,
-          .validate = config.validate_with_cpu != 0 && !options.jit};
+          .validate = config.validate_with_cpu != 0 && !options.jit,
+          .profile = profile ? &*profile : nullptr};
   PreparedLinear& prepared = binding.prepared().get(ambient, make_program, linear, options.jit);
   prepared.update(binding, make_program, options);
   run_steps(prepared, run);
