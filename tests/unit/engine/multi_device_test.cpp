@@ -13,6 +13,7 @@
 #include "tolk/engine/batch_graphs.h"
 #include "tolk/engine/compile_linear.h"
 #include "tolk/engine/graph_call.h"
+#include "tolk/engine/profile.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/resolve.h"
 #include "tolk/engine/run_linear.h"
@@ -566,5 +567,29 @@ BOOST_AUTO_TEST_CASE(kernels_know_their_position) {
     Tensor out = Tensor::from(Floats(8, -1.f), {8}, "CPU").shard(on, 0).realize();
     out.assign(tmp + 1).realize();
     BOOST_TEST(out.values<float>() == ramp(8, 2), boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_has_an_event_for_each_position) {
+  auto queues = [](test::TestBackend& b) { return b.open_name([](tb_options& o) { o.streams = 1; }); };
+  for (const Devices& on : {cpus(2), Devices{queues(test::tb()), queues(test::tb())}}) {
+    Tensor x = Tensor::from(ramp(16), {16}).shard(on, 0).realize();
+    std::vector<engine::ProfileEvent> events;
+    Tensor y = x * 2 + 1;
+    {
+      engine::Profile profile;
+      y.realize();
+      events = profile.events();
+    }
+    BOOST_TEST(y.values<float>()[9] == 19);
+    BOOST_TEST_REQUIRE(events.size() == 2u);
+    BOOST_TEST(events[0].name == events[1].name);
+    for (size_t i = 0; i < 2; ++i) {
+      BOOST_TEST((events[i].kind == engine::ProfileEvent::Kind::Kernel));
+      BOOST_TEST(events[i].device == on[i]);
+      BOOST_TEST(events[i].buffers.size() == 2u);
+      BOOST_TEST(events[i].begin_ns < events[i].end_ns);
+    }
+    BOOST_TEST(events[0].buffers[0].storage != events[1].buffers[0].storage);
   }
 }
