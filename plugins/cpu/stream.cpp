@@ -105,34 +105,46 @@ void tolk_stream::submit(Task task) {
   if (wake) changed_.notify_one();
 }
 
-// All that is queued; waits for some. False at the end.
-bool tolk_stream::take(std::vector<Task>& tasks) {
+// False at the end.
+bool tolk_stream::wait_for_tasks() {
   spin([this] { return some_.load(std::memory_order_relaxed); });
   std::unique_lock lock(mutex_);
   sleeping_ = true;
   changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
   sleeping_ = false;
-  tasks.swap(queue_);
-  some_.store(stop_, std::memory_order_relaxed);
-  return !tasks.empty();
+  return !queue_.empty();
+}
+
+// `running_` is held.
+void tolk_stream::run_queue() {
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.swap(queue_);
+    some_.store(stop_, std::memory_order_relaxed);
+  }
+  for (Task& task : tasks_) {
+    bool ran = false;
+    try {
+      ran = task();
+    } catch (...) { // only memory can be missing
+    }
+    task = nullptr;
+    if (!ran) progress_->fail();
+    progress_->advance(++done_);
+  }
+  tasks_.clear();
 }
 
 void tolk_stream::work() {
-  std::vector<Task> tasks;
-  uint64_t done = 0;
-  while (take(tasks)) {
-    for (Task& task : tasks) {
-      bool ran = false;
-      try {
-        ran = task();
-      } catch (...) { // only memory can be missing
-      }
-      task = nullptr;
-      if (!ran) progress_->fail();
-      progress_->advance(++done);
-    }
-    tasks.clear();
+  while (wait_for_tasks()) {
+    std::lock_guard lock(running_);
+    run_queue();
   }
+}
+
+void tolk_stream::finish() {
+  if (std::unique_lock lock(running_, std::try_to_lock); lock) run_queue();
+  end().wait();
 }
 
 namespace tolk_cpu {
@@ -157,7 +169,10 @@ void destroy(tolk_stream* stream) {
 }
 
 tolk_status synchronize(tolk_stream* stream, uint64_t timeout_ns) {
-  if (!stream->end().wait(timeout_ns)) return TOLK_TIMEOUT;
+  if (timeout_ns == TOLK_FOREVER)
+    stream->finish();
+  else if (!stream->end().wait(timeout_ns))
+    return TOLK_TIMEOUT;
   return stream->failure(true);
 }
 

@@ -1,8 +1,9 @@
 // Streams: a queue each, with a thread that runs what is in it, in order. Only with the option "streams";
 // without it the stream table has no `create`, every call is done when it returns, and nothing here is used.
 //
-// A launch is handed over, so the host goes on while it runs. What the caller waits for anyway, such as a
-// copy that must be done on return, runs on the caller's thread once the queue is empty: that is sooner.
+// A launch is handed over, so the host goes on while it runs. Who waits for the stream takes what is still in
+// the queue and runs it himself, and what the caller waits for anyway, such as a copy that must be done on
+// return, runs on his thread, too: that is sooner than waking another one.
 #pragma once
 
 #include <atomic>
@@ -68,6 +69,8 @@ struct tolk_stream {
 
   // One thread at a time.
   void submit(tolk_cpu::Task task);
+  // Until everything that was submitted is done; helps. The same thread as `submit`.
+  void finish();
   // The end of what was submitted so far.
   tolk_cpu::Point end() const { return {progress_, submitted_.load()}; }
   tolk_status failure(bool take) { return progress_->failure(take); }
@@ -76,7 +79,8 @@ struct tolk_stream {
 
 private:
   void work();
-  bool take(std::vector<tolk_cpu::Task>& tasks);
+  bool wait_for_tasks();
+  void run_queue();
 
   const std::shared_ptr<tolk_cpu::Progress> progress_ = std::make_shared<tolk_cpu::Progress>();
   std::atomic<uint64_t> submitted_{0};
@@ -85,6 +89,10 @@ private:
   std::condition_variable changed_;
   std::vector<tolk_cpu::Task> queue_;
   bool sleeping_ = false, stop_ = false;
+  // Held by whoever runs tasks: the thread, or the one that waits.
+  std::mutex running_;
+  std::vector<tolk_cpu::Task> tasks_;
+  uint64_t done_ = 0;
   std::thread thread_;
 };
 
@@ -98,7 +106,7 @@ template <class Work> tolk_status run_on(tolk_stream* stream, bool wait, Work&& 
     return TOLK_OK;
   }
   if (stream) {
-    stream->end().wait();
+    stream->finish();
     if (tolk_status earlier = stream->failure(true)) return earlier;
   }
   return task() ? TOLK_OK : fail(TOLK_E_HOST_OOM, kNoScratch);
