@@ -22,6 +22,11 @@ SInt::SInt(UOp expression) {
     expression_ = std::move(expression);
 }
 
+void SInt::refuse(uint64_t value) {
+  throw InvalidArgument("a size of " + std::to_string(value) +
+                        " is more than 2^63 - 1, the largest there is");
+}
+
 int64_t SInt::value(const char* what) const {
   if (expression_)
     throw InvalidArgument(std::string("a symbolic size stands where ") + what + " needs a known one");

@@ -1,8 +1,11 @@
 // Dimensions. A dimension is a number or an index-typed UOp (a symbolic size); a shape is a list of them.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tolk/uop/uop.h"
@@ -13,8 +16,11 @@ namespace tolk {
 // to numbers.
 class TOLK_API SInt {
 public:
-  SInt(int64_t value = 0) : value_(value) {} // NOLINT(google-explicit-constructor)
-  SInt(int value) : value_(value) {}         // NOLINT(google-explicit-constructor)
+  SInt() = default;
+  // Any integer. Throws InvalidArgument above the largest int64.
+  template <std::integral T> SInt(T value) : value_(int64_t(value)) { // NOLINT(google-explicit-constructor)
+    if (std::cmp_greater(+value, std::numeric_limits<int64_t>::max())) refuse(uint64_t(value));
+  }
   explicit SInt(UOp expression);
   bool is_const() const { return !expression_; }
   // The number. Throws InvalidArgument when symbolic; `what` completes "... needs a known size for WHAT".
@@ -26,10 +32,12 @@ public:
   bool operator==(const SInt& other) const {
     return value_ == other.value_ && expression_ == other.expression_;
   }
-  bool operator==(int64_t other) const { return is_const() && value_ == other; }
-  bool operator==(int other) const { return is_const() && value_ == other; }
+  template <std::integral T> bool operator==(T other) const {
+    return is_const() && std::cmp_equal(value_, +other);
+  }
 
 private:
+  [[noreturn]] static void refuse(uint64_t value);
   int64_t value_ = 0;
   UOp expression_;
 };

@@ -1,4 +1,7 @@
 // Shapes of tensor graphs and the errors of their constructors.
+#include <limits>
+#include <type_traits>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tolk/base/error.h"
@@ -98,6 +101,22 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_both_shapes) {
   BOOST_TEST(mentions(complaint([&] { variable("n", 3, 2); }), "n"));
   BOOST_TEST(mentions(complaint([&] { bind(variable("n", 1, 2), 3); }), "3"));
   BOOST_CHECK_THROW(numel({int64_t(1) << 40, int64_t(1) << 40}), InvalidArgument);
+}
+
+BOOST_AUTO_TEST_CASE(a_size_is_made_of_every_integer_type) {
+  auto holds = []<typename... T>(T... values) { return ((SInt(values) == 7 && SInt(7) == values) && ...); };
+  BOOST_TEST(
+      holds(char(7), int8_t(7), uint8_t(7), short(7), uint16_t(7), 7, 7U, 7L, 7UL, 7LL, 7ULL, size_t(7)));
+  static_assert(!std::is_convertible_v<double, SInt> && !std::is_convertible_v<UOp, SInt>);
+  size_t n = 4;
+  long long m = 2;
+  unsigned k = 3;
+  BOOST_TEST(to_string(Shape{n, m, k, std::vector<int>(5).size()}) == "(4,2,3,5)");
+  BOOST_TEST(((SInt(2) * n + m - k) == 7));
+  BOOST_TEST((SInt(-1) != std::numeric_limits<uint64_t>::max()));
+  BOOST_TEST((SInt(uint64_t(1) << 62) == int64_t(1) << 62));
+  BOOST_TEST(mentions(complaint([] { SInt(uint64_t(1) << 63); }), "9223372036854775808"));
+  BOOST_TEST(mentions(complaint([] { return Shape{std::numeric_limits<size_t>::max()}; }), "2^63 - 1"));
 }
 
 BOOST_AUTO_TEST_CASE(a_window_may_end_exactly_at_the_edge) {
