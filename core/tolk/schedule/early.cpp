@@ -56,7 +56,7 @@ private:
       std::vector<std::string> names;
       for (const UOp& s : u.src()) {
         auto found = devices_.find(s);
-        if (!found) throw InvalidArgument(print_line(u) + " needs values on devices");
+        if (!found) throw InvalidArgument(describe(u) + " needs values on devices");
         names.push_back(**found);
       }
       if (u.is(Op::MSELECT)) names = {split_devices(names[0]).at(size_t(position_of(u)))};
@@ -157,10 +157,13 @@ private:
     return value;
   }
 
-  // `u`, which passes memory on as it is, over the value: views around the value move around the result.
+  // `u`, which passes memory on as it is, over the value: views around the value move around the result. Of
+  // HOST's memory all of them, since the host has no kernel that could cut it.
   UOp of_stored(const UOp& u, UOp value) {
     std::vector<UOp> views;
-    while (!in_memory(value) && value.is(kShuffles) && !out_.stored.contains(value)) {
+    auto from = devices_.find(u.src(0));
+    OpSet moved_around = from && **from == "HOST" ? ops::Movement : kShuffles;
+    while (!in_memory(value) && value.is(moved_around) && !out_.stored.contains(value)) {
       views.push_back(value);
       value = value.src(0);
     }
@@ -254,19 +257,19 @@ private:
       if (!now && effect.is(Op::STORE) && !viewed_storage(at(effect.src(0))) &&
           !is_empty(shape_of(effect.src(0))))
         throw InvalidArgument("a store needs a view of storage as its target, found " +
-                              print_line(effect.src(0)) + "; realize the target first");
+                              describe(effect.src(0)) + "; realize the target first");
       if (now && now.is(OpSet(Op::STORE, Op::AFTER))) {
         src_.push_back(now);
       } else if (effect.is(Op::AFTER) && !is_empty(shape_of(effect))) {
         throw InvalidArgument(
             "a store to part of a computed value is not possible; realize the value first: " +
-            print_line(effect));
+            describe(effect));
       }
     }
     if (src_.size() == 1) return value;
     if (!in_place)
       throw InvalidArgument("a value that waits for a store must be a view of storage, found " +
-                            print_line(u.src(0)));
+                            describe(u.src(0)));
     return with_sources(u, src_);
   }
 

@@ -87,7 +87,7 @@ private:
     if (int(loops.size()) >= IndexSpace::kMostLoops)
       throw InvalidArgument("a kernel would need more than " + std::to_string(IndexSpace::kMostLoops) +
                             " loops; make a value in the middle contiguous: " +
-                            print_line(node(out_.kernels[size_t(use.kernel)].node).u));
+                            describe(node(out_.kernels[size_t(use.kernel)].node).u));
     loops.push_back(range_node(extent, int64_t(loops.size()), type));
     use.loops |= uint64_t(1) << (loops.size() - 1);
     return loops.back();

@@ -4,6 +4,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/schedule/cost.h"
+#include "tolk/schedule/placement.h"
 #include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -39,7 +40,7 @@ Kind kind_of(const UOp& u) {
   case Op::MSTACK:
     return Kind::Stack;
   default:
-    throw InvalidArgument("cannot schedule " + print_line(u) + ": not an operation of the tensor graph");
+    throw InvalidArgument("cannot schedule " + describe(u) + ": not an operation of the tensor graph");
   }
 }
 
@@ -139,14 +140,14 @@ private:
       return;
     }
     int from = -1;
+    const Node* first = nullptr;
     for (uint32_t i = 0; i < node.count; ++i) {
-      int d = graph_.nodes[size_t(graph_.sources[node.first + i])].device;
+      const Node& source = graph_.nodes[size_t(graph_.sources[node.first + i])];
+      int d = source.device;
       if (d < 0) continue;
       if (from >= 0 && from != d)
-        throw InvalidArgument("the sources of " + print_line(node.u) + " are on " +
-                              *graph_.devices[size_t(from)] + " and " + *graph_.devices[size_t(d)] +
-                              "; copy one of them first");
-      from = d;
+        refuse_devices(node.u, first->u, *graph_.devices[size_t(from)], source.u, *graph_.devices[size_t(d)]);
+      from = d, first = &source;
     }
     node.device = own ? device_number(*own) : from;
     if (node.kind == Kind::Copy && from < 0) node.kind = Kind::Contiguous; // computed where it is wanted

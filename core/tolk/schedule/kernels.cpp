@@ -6,6 +6,7 @@
 
 #include "tolk/base/check.h"
 #include "tolk/schedule/kernel_ast.h"
+#include "tolk/schedule/placement.h"
 #include "tolk/schedule/rebuild.h"
 #include "tolk/schedule/values.h"
 #include "tolk/schedule/views.h"
@@ -247,7 +248,12 @@ private:
     return out_.items.back();
   }
 
+  void require_computing(int n) const {
+    if (graph_.device_name(n, options_) == "HOST") refuse_host(node(n).u);
+  }
+
   void kernel(int n, const UOp& value) {
+    require_computing(n);
     const FusedNode& fused = fusion_.nodes[size_t(n)];
     const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
     const Use& own = fusion_.own[size_t(fused.own)];
@@ -271,6 +277,7 @@ private:
       kernel_item_[size_t(fused.kernel)] = item;
       return;
     }
+    require_computing(n);
     // The target's index, by the same rules by which values are read.
     int at = graph_.sources_of(n)[0];
     TupleId tuple = own.tuple;

@@ -6,6 +6,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/schedule/allreduce.h"
+#include "tolk/schedule/placement.h"
 #include "tolk/schedule/shard.h"
 #include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
@@ -101,7 +102,7 @@ private:
   Value parts(const UOp& u) {
     Value v = at(u.src(0));
     if (v.sharding.sharded() || !v.devices || int64_t(v.devices->size()) != multi_count(u))
-      throw InvalidArgument(print_line(u) + " needs one part of a value on each of " +
+      throw InvalidArgument(describe(u) + " needs one part of a value on each of " +
                             std::to_string(multi_count(u)) + " devices; copy the parts there first");
     return {v.u, {multi_axis(u), multi_count(u)}, v.devices};
   }
@@ -109,7 +110,7 @@ private:
   Value one_position(const UOp& u) {
     const Value& v = at(u.src(0));
     if (v.sharding.sharded() || !v.on_several() || size_t(position_of(u)) >= v.devices->size())
-      throw InvalidArgument(print_line(u) + " selects from a value that has no such position");
+      throw InvalidArgument(describe(u) + " selects from a value that has no such position");
     auto position = size_t(position_of(u));
     return {selected(v.u, position), {}, named((*v.devices)[position])};
   }
@@ -120,7 +121,7 @@ private:
     for (const UOp& s : u.src()) {
       const Value& v = at(s);
       if (!v.devices || v.on_several())
-        throw InvalidArgument("the parts of " + print_line(u) + " must be on one device each");
+        throw InvalidArgument("the parts of " + describe(u) + " must be on one device each");
       src.push_back(v.u);
       devices.push_back(v.devices->front());
     }
@@ -160,14 +161,16 @@ private:
 
   UOp store(const UOp& u) {
     const UOp& target = u.src(0);
-    if (cuts_parts(target)) return store_across(target, u.src(1));
     const Value &to = at(target), &from = at(u.src(1));
+    if (to.devices && from.devices && to.devices != from.devices && max_numel(shape_of(target)) > 0)
+      refuse_devices(u, target, join_devices(*to.devices), u.src(1), join_devices(*from.devices));
+    if (cuts_parts(target)) return store_across(target, u.src(1));
     if (storage_of(target) && !viewed_storage(to.u))
-      throw InvalidArgument("a store to " + print_line(target) +
+      throw InvalidArgument("a store to " + describe(target) +
                             " would mix the parts of a sharded value (axis " +
                             std::to_string(sharding_of(target.src(0)).axis) +
                             "); assign to the whole value, or to a slice of it");
-    return store_to(to.u, as(from, to.sharding, to.devices));
+    return store_to(to.u, as(from, to.sharding));
   }
 
   // Every position computes all of its part anew: the old value where the slice does not reach.
@@ -176,7 +179,7 @@ private:
     auto axis = size_t(base.sharding.axis);
     const Shape& whole = shape_of(target.src(0));
     UOp part = own_box(base, target);
-    UOp full = as(at(value), {}, base.devices);
+    UOp full = as(at(value), {});
     if (shape_of(full).empty()) full = expand(reshape(full, Shape(whole.size(), SInt(1))), shape_of(target));
     Shape line(whole.size(), SInt(1)), before(whole.size(), SInt(0)), behind = before;
     line[axis] = size_of(target, axis);
@@ -212,12 +215,15 @@ private:
   Value plain(const UOp& u) {
     std::vector<Sharding> from;
     const Devices* devices = nullptr;
+    const UOp* first = nullptr;
     bool any = false;
     for (const UOp& s : u.src()) {
       const Value& v = at(s);
       from.push_back(v.sharding);
       any |= v.sharding.sharded();
-      if (!devices) devices = v.devices;
+      if (!devices) devices = v.devices, first = &s;
+      if (v.devices && v.devices != devices && max_numel(shape_of(u)) > 0)
+        refuse_devices(u, *first, join_devices(*devices), s, join_devices(*v.devices));
     }
     if (!any) return {rebuilt(u), {}, devices};
     Sharding sharding = sharding_from(u, from);
@@ -271,7 +277,7 @@ private:
     const Devices* devices = nullptr;
     for (const UOp& s : u.src())
       if (at(s).sharding == sharding && at(s).devices) devices = at(s).devices;
-    for (const UOp& s : u.src()) src.push_back(shape_of(s).empty() ? at(s).u : as(at(s), sharding, devices));
+    for (const UOp& s : u.src()) src.push_back(shape_of(s).empty() ? at(s).u : as(at(s), sharding));
     return {with_sources(u, src), sharding, devices};
   }
 
@@ -281,21 +287,16 @@ private:
     int axis = int(u.arg().word), picks = int(shape_of(u.src(1)).size());
     bool by_indices = sharding.sharded() && sharding.axis >= axis && sharding.axis < axis + picks &&
                       indices.sharding == Sharding{sharding.axis - axis, sharding.count};
-    UOp src[] = {as(value, sharding.sharded() && !by_indices ? value.sharding : Sharding{}, devices),
-                 as(indices, by_indices ? indices.sharding : Sharding{}, devices)};
+    UOp src[] = {as(value, sharding.sharded() && !by_indices ? value.sharding : Sharding{}),
+                 as(indices, by_indices ? indices.sharding : Sharding{})};
     return {with_sources(u, src), sharding, devices};
   }
 
   // The value in other parts, or whole, on the same devices.
-  UOp as(const Value& v, const Sharding& wanted, const Devices* devices) {
+  UOp as(const Value& v, const Sharding& wanted) {
     if (v.sharding == wanted || shape_of(v.u).empty()) return v.u;
     UOp whole = v.u;
-    if (v.sharding.sharded()) {
-      if (devices && devices != v.devices)
-        throw InvalidArgument("operands are sharded over " + join_devices(*v.devices) + " and over " +
-                              join_devices(*devices) + "; copy one of them first: " + print_line(v.u));
-      whole = gathered(v, *v.devices);
-    }
+    if (v.sharding.sharded()) whole = gathered(v, *v.devices);
     return wanted.sharded() ? own_part(whole, wanted) : whole;
   }
 

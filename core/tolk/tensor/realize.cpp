@@ -5,6 +5,7 @@
 #include "tolk/engine/capture.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/storage.h"
+#include "tolk/schedule/multi_axis.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/eval.h"
@@ -24,7 +25,7 @@ Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& sha
                           std::to_string(storage_bytes(dtype, uint64_t(count))) + " bytes, the data " +
                           std::to_string(bytes));
   UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner), writable), shape);
-  std::string to = device.empty() ? default_device() : canonical_device_name(device);
+  std::string to = detail::canonical_devices(device);
   return Tensor(to == "HOST" ? host : copy_to(host, to));
 }
 
@@ -54,7 +55,7 @@ Tensor Tensor::from_borrowed(const void* data, uint64_t bytes, DType dtype, cons
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, const std::string& device) {
-  std::string where = device.empty() ? default_device() : canonical_device_name(device);
+  std::string where = detail::canonical_devices(device);
   UOp storage = buffer_node(fresh_user_slot(), dtype, max_numel(shape), where);
   // A symbolic size: dense at the start of storage for the largest.
   if (SInt count = tolk::numel(shape); !count.is_const()) storage = tolk::shrink(storage, {0}, {count});
@@ -63,8 +64,13 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, const std::string& device)
 
 Tensor Tensor::clone() const {
   if (numel() == 0) return *this;
-  Tensor copy = empty(shape(), dtype(), device());
-  return copy.assign(*this);
+  schedule::Sharding parts = schedule::sharding_of(node());
+  Shape own = shape();
+  if (parts.sharded()) own[size_t(parts.axis)] = tolk::floordiv(own[size_t(parts.axis)], SInt(parts.count));
+  Tensor copy = empty(own, dtype(), device());
+  if (parts.sharded()) copy = Tensor(multi(copy.node(), parts.axis, parts.count));
+  // The host has no kernel that could copy.
+  return copy.assign(device() == "HOST" ? to(default_device()).to("HOST") : *this);
 }
 
 void Tensor::realize(std::span<Tensor> tensors) {
@@ -83,6 +89,9 @@ Tensor& Tensor::realize() {
 std::vector<std::byte> Tensor::data() const {
   if (is_multi(device()) && shard_axis()) return to(devices().front()).data();
   engine::require_not_capturing("a tensor's values were asked for");
+  UOp view = node();
+  while (view.is(Op::RESHAPE)) view = UOp(view.src(0));
+  if (view.is(ops::Movement) && device() == "HOST") return to(default_device()).data();
   if (SInt count = numel(); !count.is_const()) {
     Tensor value = contiguous();
     value.realize();
@@ -118,6 +127,7 @@ Tensor Tensor::contiguous() const {
 Tensor Tensor::to(const std::string& device) const {
   if (is_multi(device)) return replicate(split_devices(device));
   std::string target = canonical_device_name(device);
+  if (target == "HOST" && this->device().empty()) return to(default_device()).to(target);
   return this->device() == target ? *this : Tensor(copy_to(node(), target));
 }
 

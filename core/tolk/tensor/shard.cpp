@@ -1,27 +1,42 @@
 #include "tolk/schedule/shard.h"
+
+#include <algorithm>
+
 #include "tolk/device/registry.h"
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {
+
 namespace {
 
-std::vector<std::string> canonical(const std::vector<std::string>& devices, const char* what) {
-  if (devices.empty()) throw InvalidArgument(std::string(what) + " needs at least one device");
+std::vector<std::string> list(const std::vector<std::string>& devices) {
   std::vector<std::string> names;
   for (const std::string& d : devices) names.push_back(canonical_device_name(d));
+  if (names.size() > 1 && std::ranges::count(names, "HOST") > 0)
+    throw InvalidArgument("a list of devices names those that compute; in " + join_devices(names) +
+                          " HOST holds data and computes nothing");
   return names;
+}
+
+std::vector<std::string> some(const std::vector<std::string>& devices, const char* what) {
+  if (devices.empty()) throw InvalidArgument(std::string(what) + " needs at least one device");
+  return list(devices);
 }
 
 } // namespace
 
+std::string detail::canonical_devices(const std::string& device) {
+  return device.empty() ? default_device() : join_devices(list(split_devices(device)));
+}
+
 Tensor Tensor::shard(const std::vector<std::string>& devices, int64_t axis) const {
-  std::vector<std::string> names = canonical(devices, "shard");
+  std::vector<std::string> names = some(devices, "shard");
   axis = detail::normal_axis(axis, rank(), "shard");
   return names.size() == 1 ? to(names[0]) : Tensor(schedule::sharded(node(), names, axis));
 }
 
 Tensor Tensor::replicate(const std::vector<std::string>& devices) const {
-  std::vector<std::string> names = canonical(devices, "replicate");
+  std::vector<std::string> names = some(devices, "replicate");
   return names.size() == 1 ? to(names[0]) : Tensor(schedule::replicated(node(), names));
 }
 

@@ -47,7 +47,8 @@ public:
   explicit Tensor(UOp node) : node_(std::move(node)) {}
   bool defined() const { return bool(node_); }
 
-  // ---- creation; an empty device means the default one at the time of the call
+  // ---- creation; an empty device means the default one at the time of the call, and a list ("CPU,CPU:1")
+  // all of its devices, each of which has the whole value
   static Tensor constant(DType dtype, Number value, const Shape& shape = {});
   static Tensor zeros(const Shape& shape, DType dtype = kDefaultFloat) { return constant(dtype, 0, shape); }
   static Tensor ones(const Shape& shape, DType dtype = kDefaultFloat) { return constant(dtype, 1, shape); }
@@ -86,8 +87,8 @@ public:
   Tensor contiguous() const;
   Tensor detach() const;              // the value; no gradient passes (tolk/tensor/gradient.h)
   Tensor contiguous_backward() const; // the value; its gradient is stored before it is used
-  // A copy in storage of its own, that nothing else writes to. Of a constant too: the way to make an input of
-  // a captured function from one.
+  // A copy in storage of its own, that nothing else writes to, on the same devices and in the same parts. Of
+  // a constant too: the way to make an input of a captured function from one.
   Tensor clone() const;
   Tensor to(const std::string& device) const; // a sharded value is gathered there
   // Replaces the contents by `value` (same shape and dtype). The write is lazy like everything else: this

@@ -32,6 +32,13 @@ Tensor named(const char* name, const Tensor& value, std::initializer_list<Tensor
              std::vector<int64_t> numbers = {});
 // The number when every element is the same constant.
 std::optional<double> constant_value(const Tensor& t);
+// A device as users name it in its one spelling: a name, names separated by commas, or nothing for the
+// default device. Throws InvalidArgument for a list with HOST in it.
+std::string canonical_devices(const std::string& device);
+// (n, w) from (t, w): row r is the sum of the rows of `values` whose index (t, i64) is r; an index outside of
+// 0..n-1 has no part. With chunks of about sqrt(n*w) indices, it costs t*sqrt(n*w) + t*w*log(chunk) + n*w.
+// Undefined when asking every row of the result for every index costs less, or a size is symbolic.
+Tensor sum_by_index(const Tensor& values, const Tensor& indices, const SInt& n);
 // Drops the axes of the mask, which have size 1.
 Tensor drop_axes(const Tensor& t, uint64_t mask);
 

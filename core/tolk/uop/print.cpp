@@ -198,6 +198,12 @@ std::string print(const UOp& root) {
 
 UOp parse_graph(std::string_view text) { return Parser(text).run(); }
 
+std::string describe(const UOp& u) {
+  std::string device = device_of(u);
+  return std::string(name(u.op())) + " of shape " + to_string(shape_of(u)) + ", " + name(u.dtype()) +
+         (device.empty() ? "" : ", on " + device);
+}
+
 std::string print_line(const UOp& u) {
   if (!u) return "(nothing)";
   std::string out;

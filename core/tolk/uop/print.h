@@ -18,6 +18,8 @@ TOLK_API std::string print(const UOp& root);
 TOLK_API UOp parse_graph(std::string_view text);
 // The node and its direct sources on one line; for error messages.
 TOLK_API std::string print_line(const UOp& u);
+// The value in words, for messages to those who do not know the node: ADD of shape (4,8), f32, on CPU.
+TOLK_API std::string describe(const UOp& u);
 // Nested form of an expression: ranges as L0 (loop), R0 (reduce), u/r/v for upcast, unroll and vector; loads
 // as p1[index].
 TOLK_API std::string print_expr(const UOp& u);
