@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tolk/schedule/multi_axis.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/tensor/gradient_rules.h"
 #include "tolk/tensor/tensor_internal.h"
@@ -43,6 +44,28 @@ Tensor reordered(Tensor g, const std::vector<UOp>& chain) {
   return g;
 }
 
+// A value that each device of a list has for itself: its positions may hold different terms of an all-reduce.
+bool held_by_each(const UOp& u) { return is_multi(device_of(u)) && !schedule::sharding_of(u).sharded(); }
+
+// The gradient of a value. `whole`: of the value as one, the same on every device. `terms`, below an
+// all-reduce only: position p's is that of what position p holds. The value's gradient is the sum of them
+// all.
+struct Arrived {
+  Tensor whole, terms;
+};
+
+// The sum over the positions of `u`'s devices, on all of them.
+Tensor over_positions(const Tensor& terms, const UOp& u) {
+  if (is_multi(terms.device())) return Tensor(allreduce(terms.node(), Op::ADD));
+  return terms * double(split_devices(device_of(u)).size());
+}
+
+Tensor plus(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a + b; }
+
+Tensor total_of(const Arrived& g, const UOp& u) {
+  return g.terms.defined() ? plus(g.whole, over_positions(g.terms, u)) : g.whole;
+}
+
 class Pass {
 public:
   // `wrt` in the order of the results.
@@ -73,7 +96,7 @@ public:
 
   std::vector<Tensor> run(const Tensor& loss, const Tensor& seed, std::span<const Tensor> wrt) {
     walk(loss.node());
-    if (marked_.contains(loss.node())) gradients_[loss.node()] = seed;
+    if (marked_.contains(loss.node())) gradients_[loss.node()].whole = seed;
     for (size_t i = order_.size(); i-- > 0;) {
       const UOp& u = order_[i];
       if (auto it = gradients_.find(u); it != gradients_.end()) pass_on(u, it->second);
@@ -84,8 +107,7 @@ public:
       for (const Base& b : targets_[i]) {
         auto it = gradients_.find(b.node);
         if (it == gradients_.end()) continue;
-        Tensor g = reordered(it->second, b.chain);
-        total = total.defined() ? total + g : g;
+        total = plus(total, reordered(total_of(it->second, b.node), b.chain));
       }
       out.push_back(total.defined() ? total : Tensor::zeros(wrt[i].shape(), wrt[i].dtype()));
     }
@@ -131,28 +153,54 @@ private:
     }
   }
 
-  void pass_on(const UOp& u, Tensor c) {
-    if (UOp stored = stored_form(u)) add(stored, c);
+  void pass_on(const UOp& u, const Arrived& c) {
+    if (UOp stored = stored_form(u)) {
+      if (c.whole.defined()) add(stored, c.whole, &Arrived::whole);
+      if (c.terms.defined()) add(stored, c.terms, &Arrived::terms);
+    }
     std::vector<UOp> carriers = detail::gradient_carriers(u);
     std::vector<bool> wanted;
     for (const UOp& s : carriers) wanted.push_back(marked_.contains(s));
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
-    detail::GradientRule rule = detail::gradient_rule(u);
-    if (!rule)
-      throw InvalidArgument("no gradient goes through " + print_line(u) +
+    if (!detail::gradient_rule(u))
+      throw InvalidArgument("no gradient goes through " + describe(u) +
                             "; detach it, or build the value from other operations");
-    std::vector<Tensor> results = rule({u, c, wanted});
-    for (size_t i = 0; i < carriers.size(); ++i)
-      if (wanted[i] && results[i].defined()) add(carriers[i], results[i]);
+    if (u.is(Op::MSTACK)) {
+      // As one value the parts are replicas of each other, so none of them alone has a derivative.
+      if (c.whole.defined())
+        throw InvalidArgument("no gradient goes to the parts of " + describe(u) +
+                              ": devices that hold different values meet in an allreduce first");
+      return hand_on(u, carriers, c.terms, wanted, &Arrived::whole);
+    }
+    if (u.is(OpSet(Op::ALLREDUCE, Op::MSELECT)))
+      return hand_on(u, carriers, total_of(c, u), wanted, &Arrived::terms);
+    if (c.whole.defined()) hand_on(u, carriers, c.whole, wanted, &Arrived::whole);
+    if (!c.terms.defined()) return;
+    // What is one value, on one device or in parts, or was one when it was copied, gets the sum of the terms.
+    std::vector<bool> as_terms = wanted;
+    for (size_t i = 0; i < carriers.size(); ++i) {
+      if (wanted[i]) as_terms[i] = !u.is(Op::COPY) && held_by_each(carriers[i]);
+      if (as_terms[i]) wanted[i] = false;
+    }
+    hand_on(u, carriers, c.terms, as_terms, &Arrived::terms);
+    hand_on(u, carriers, over_positions(c.terms, u), wanted, &Arrived::whole);
   }
 
-  void add(const UOp& u, Tensor g) {
+  void hand_on(const UOp& u, const std::vector<UOp>& carriers, const Tensor& c,
+               const std::vector<bool>& wanted, Tensor Arrived::* as) {
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    std::vector<Tensor> results = detail::gradient_rule(u)({u, c, wanted});
+    for (size_t i = 0; i < carriers.size(); ++i)
+      if (wanted[i] && results[i].defined()) add(carriers[i], results[i], as);
+  }
+
+  void add(const UOp& u, Tensor g, Tensor Arrived::* as) {
     // A scalar operand met every element.
     if (shape_of(u).empty() && g.rank() > 0) g = g.sum_as(sum_dtype(g.dtype()), {}, false);
     g = g.cast(u.dtype());
     TOLK_CHECK(g.shape() == shape_of(u), "a gradient has the shape of its value");
-    Tensor& total = gradients_[u];
-    total = total.defined() ? total + g : g;
+    Tensor& total = gradients_[u].*as;
+    total = plus(total, g);
   }
 
   std::vector<std::vector<Base>> targets_;
@@ -161,7 +209,7 @@ private:
   // it twice.
   std::unordered_set<UOp, UOpHash> counted_below_;
   std::vector<UOp> order_;
-  std::unordered_map<UOp, Tensor, UOpHash> gradients_;
+  std::unordered_map<UOp, Arrived, UOpHash> gradients_;
 };
 
 void require_variable(const Tensor& t, size_t position) {

@@ -25,6 +25,8 @@ namespace tolk {
 //   what x gets, in shape t.
 // - Where a derivative jumps: equal operands of maximum, minimum and clip get half each, the largest elements
 //   of a max share equally; relu and abs have 0 at 0.
+// - A value on several devices is one value; an all-reduce of terms that differ gives each term its own
+//   gradient (docs/devices.md).
 // - Sums over broadcasts, windows and gathers accumulate in f32 at least.
 //
 // Throws InvalidArgument: a loss or a `wrt` that is no float, a loss of several elements without a seed, a

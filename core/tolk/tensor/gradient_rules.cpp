@@ -5,7 +5,6 @@
 
 #include "tolk/device/registry.h"
 #include "tolk/tensor/tensor_internal.h"
-#include "tolk/uop/print.h"
 
 namespace tolk::detail {
 namespace {
@@ -107,7 +106,8 @@ Gradients sharded(const Backward& b) {
   }
   const UOp& stack = b.y.src(0);
   if (!stack.is(Op::MSTACK))
-    throw InvalidArgument("no gradient goes through " + print_line(b.y) +
+    throw InvalidArgument("no gradient goes to single parts of a sharded value of shape " +
+                          to_string(shape_of(b.y)) + " on " + device_of(b.y) +
                           ", whose parts are storage; ask for that of the sharded value");
   int64_t axis = multi_axis(b.y);
   SInt size = shape_of(stack)[size_t(axis)];
@@ -117,6 +117,52 @@ Gradients sharded(const Backward& b) {
     parts.push_back(part.device().empty() ? part : part.to(device_of(stack.src(i))));
   }
   return parts;
+}
+
+// Each position gets the derivative of what it holds.
+Gradients allreduced(const Backward& b) {
+  std::string on = device_of(b.y);
+  if (!is_multi(on)) return {b.c};
+  Tensor x = b.src(0), c = b.c.device().empty() ? b.c : b.c.to(on);
+  switch (allreduce_op(b.y)) {
+  case Op::ADD:
+    return {c};
+  case Op::MAX: {
+    Tensor hit = equal(x, Tensor(b.y));
+    Tensor hits = Tensor(allreduce(hit.cast(sum_dtype(x.dtype())).node(), Op::ADD)).cast(x.dtype());
+    return {hit.where(c / hits, zero(c))};
+  }
+  default: {
+    std::vector<std::string> devices = split_devices(on);
+    std::vector<UOp> others;
+    for (size_t p = 0; p < devices.size(); ++p) {
+      Tensor product;
+      for (size_t q = 0; q < devices.size(); ++q) {
+        if (p == q) continue;
+        Tensor factor = Tensor(mselect(x.node(), int64_t(q))).to(devices[p]);
+        product = product.defined() ? product * factor : factor;
+      }
+      others.push_back(product.node());
+    }
+    return {c * Tensor(mstack(others))};
+  }
+  }
+}
+
+Gradients stacked(const Backward& b) {
+  Gradients parts;
+  for (size_t p = 0; p < b.y.nsrc(); ++p)
+    parts.push_back(is_multi(b.c.device()) ? Tensor(mselect(b.c.node(), int64_t(p))) : b.c);
+  return parts;
+}
+
+Gradients selected(const Backward& b) {
+  std::vector<std::string> devices = split_devices(device_of(b.y.src(0)));
+  Tensor none = zero(b.c).expand(b.c.shape());
+  std::vector<UOp> parts;
+  for (size_t p = 0; p < devices.size(); ++p)
+    parts.push_back((int64_t(p) == position_of(b.y) ? b.c : none).to(devices[p]).node());
+  return {Tensor(mstack(parts))};
 }
 
 // ---- movement
@@ -229,6 +275,11 @@ Gradients gathered(const Backward& b) {
     if (i != axis) (i < axis ? before : after) = (i < axis ? before : after) * from[i];
   Tensor i = indices.flatten().cast(DType::I64), n(cast(from[axis].uop(), DType::I64));
   i = is_unsigned(indices.dtype()) ? i : (i < 0).where(i + n, i);
+  if (before.is_const() && after.is_const()) {
+    Tensor rows = b.c.cast(sum_dtype(b.c.dtype())).reshape({before, i.numel(), after}).transpose(0, 1);
+    if (Tensor sums = sum_by_index(rows.reshape({i.numel(), before * after}), i, from[axis]); sums.defined())
+      return {sums.cast(b.c.dtype()).reshape({from[axis], before, after}).transpose(0, 1).reshape(from), {}};
+  }
   Tensor c = b.c.reshape({before, SInt(1), i.numel(), after});
   Tensor hit =
       equal(Tensor::arange(from[axis]).reshape({1, from[axis], 1, 1}), i.reshape({1, 1, i.numel(), 1}));
@@ -236,6 +287,49 @@ Gradients gathered(const Backward& b) {
 }
 
 // ---- reductions; the reduced axes are kept with size 1
+
+// The product of all others, along the last axis and without a division, so that it holds for any number of
+// zeros and its derivatives do: an element of the first half and one of the second are multiplied, and each
+// of the two gets the other times what their product gets.
+Tensor product_of_others(const Tensor& x) {
+  SInt n = x.size(-1);
+  int64_t most = n.max(), half = (most + 1) / 2;
+  if (most == 1) return Tensor::ones(x.shape(), x.dtype());
+  Shape before(x.shape().size(), SInt(0)), after = before, split(x.shape().begin(), x.shape().end() - 1);
+  // With ones behind the end, up to the largest size when it is symbolic.
+  Tensor all = x;
+  if (SInt missing = SInt(2 * half) - n; !(missing == 0)) {
+    after.back() = missing;
+    Tensor inside(pad(Tensor::constant(DType::BOOL, 1).expand(x.shape()).node(), before, after));
+    all = inside.where(Tensor(pad(x.node(), before, after)), Tensor::constant(x.dtype(), 1));
+  }
+  split.insert(split.end(), {SInt(2), SInt(half)});
+  all = all.reshape(split);
+  Tensor others = all.flip({-2});
+  if (half > 1) {
+    Tensor pairs = (all.narrow(-2, 0, 1) * all.narrow(-2, 1, 1)).squeeze(-2);
+    Tensor of_pairs = product_of_others(pairs);
+    // Computed in every use, short levels are cheaper, long ones are not.
+    if (half > 16) of_pairs = of_pairs.contiguous();
+    others = of_pairs.unsqueeze(-2) * others;
+  }
+  split.pop_back(), split.back() = 2 * half;
+  return others.reshape(split).narrow(-1, 0, n);
+}
+
+Tensor product_of_others(const Tensor& x, uint64_t mask) {
+  Axes order, back(x.shape().size());
+  Shape flat;
+  SInt n = 1;
+  for (int64_t a = 0; a < x.rank(); ++a)
+    if (!(mask >> a & 1)) order.push_back(a), flat.push_back(x.size(a));
+  for (int64_t a = 0; a < x.rank(); ++a)
+    if (mask >> a & 1) order.push_back(a), n = n * x.size(a);
+  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
+  flat.push_back(n);
+  Tensor moved = x.permute(order);
+  return product_of_others(moved.reshape(flat)).reshape(moved.shape()).permute(back);
+}
 
 Gradients reduced(const Backward& b) {
   Tensor x = b.src(0), y(b.y), c = b.c.expand(x.shape());
@@ -248,14 +342,8 @@ Gradients reduced(const Backward& b) {
     Tensor share = b.c / summed(hit.cast(sum_dtype(x.dtype())), mask).cast(x.dtype());
     return {hit.where(share, zero(c))};
   }
-  default: {
-    // Where one factor is zero, it alone has a derivative: the product of the others.
-    Tensor none = equal(x, 0.0), one = Tensor::constant(x.dtype(), 1);
-    Tensor zeros(reduce_axis(Op::ADD, none.cast(DType::I32).node(), mask));
-    Tensor others(reduce_axis(Op::MUL, none.where(one, x).node(), mask));
-    Tensor alone = equal(zeros, 1).where(others, zero(c));
-    return {c * none.where(alone, y / none.where(one, x))};
-  }
+  default:
+    return {x.numel() == 0 ? c : c * product_of_others(x, mask)};
   }
 }
 
@@ -319,18 +407,37 @@ Gradients of_gather_elements(const Backward& b, const Tensor& x) {
           {}};
 }
 
+Gradients of_sum_by_index(const Backward& b, const Tensor&) {
+  Tensor i = b.src(2);
+  return {b.c.gather((i < 0).where(Tensor(cast(b.c.size(0).uop(), DType::I64)), i), 0), {}};
+}
+
 struct FunctionRow {
   std::string_view name;
   FunctionRule rule;
 };
 constexpr FunctionRow kFunctions[] = {
-    {"abs", of_abs},         {"acos", of_acos},   {"acosh", of_acosh},
-    {"asin", of_asin},       {"asinh", of_asinh}, {"atan", of_atan},
-    {"atanh", of_atanh},     {"cosh", of_cosh},   {"erf", of_erf},
-    {"expm1", of_expm1},     {"fmod", of_fmod},   {"gather_elements", of_gather_elements},
-    {"log1p", of_log1p},     {"pow", of_pow},     {"relu", of_relu},
-    {"sigmoid", of_sigmoid}, {"sinh", of_sinh},   {"softplus", of_softplus},
-    {"tan", of_tan},         {"tanh", of_tanh},
+    {"abs", of_abs},
+    {"acos", of_acos},
+    {"acosh", of_acosh},
+    {"asin", of_asin},
+    {"asinh", of_asinh},
+    {"atan", of_atan},
+    {"atanh", of_atanh},
+    {"cosh", of_cosh},
+    {"erf", of_erf},
+    {"expm1", of_expm1},
+    {"fmod", of_fmod},
+    {"gather_elements", of_gather_elements},
+    {"log1p", of_log1p},
+    {"pow", of_pow},
+    {"relu", of_relu},
+    {"sigmoid", of_sigmoid},
+    {"sinh", of_sinh},
+    {"softplus", of_softplus},
+    {"sum_by_index", of_sum_by_index},
+    {"tan", of_tan},
+    {"tanh", of_tanh},
 };
 
 Gradients named_function(const Backward& b) {
@@ -345,8 +452,9 @@ Gradients named_function(const Backward& b) {
 Gradients stored(const Backward& b) {
   const UOp& effect = b.y.src(1);
   if (b.y.nsrc() != 2 || !effect.is(Op::STORE) || effect.src(0) != b.y.src(0))
-    throw InvalidArgument("no gradient goes through a value that was assigned in parts or more than once: " +
-                          print_line(b.y) + "; build it from its parts instead, with concat or where");
+    throw InvalidArgument("no gradient goes through a value of shape " + to_string(shape_of(b.y)) +
+                          " that was assigned in parts or more than once; build it from its parts instead, "
+                          "with concat or where");
   return {b.c};
 }
 
@@ -378,6 +486,9 @@ constexpr Row kRules[] = {
     {Op::FUNCTION, named_function},
     {Op::AFTER, stored},
     {Op::MULTI, sharded},
+    {Op::ALLREDUCE, allreduced},
+    {Op::MSTACK, stacked},
+    {Op::MSELECT, selected},
     {Op::RESHAPE, reshaped},
     {Op::PERMUTE, permuted},
     {Op::EXPAND, expanded},

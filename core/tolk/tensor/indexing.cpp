@@ -1,5 +1,6 @@
 // Data-dependent indexing. Gathers are one GATHER over a flattened source; scatters ask, for every result
-// element, which update reaches it, so that they run in any order and on any device.
+// element, which update reaches it, so that they run in any order and on any device. Large sums sort first.
+#include <bit>
 #include <functional>
 #include <limits>
 
@@ -86,6 +87,65 @@ Tensor Tensor::gather_nd(const Tensor& indices, int64_t batch_axes) const {
   Shape flat{cells};
   flat.insert(flat.end(), shape().begin() + batch_axes + depth, shape().end());
   return reshape(flat).gather(linear.expand(where_shape), 0);
+}
+
+namespace {
+
+int64_t ceildiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How a sum by index goes: in chunks that are sorted by themselves, of this length. 0: asking every row for
+// every index costs less.
+int64_t chunk_of_sum(int64_t rows, int64_t count, int64_t width) {
+  double asked = double(rows) * double(count) * double(width), best = asked / 4;
+  if (asked < 4e6) return 0; // the number of kernels counts
+  int64_t chunk = 0;
+  for (int64_t length = 64;; length *= 2) {
+    auto chunks = double(ceildiv(count, length));
+    double sorting = 2 * chunks * double(length) * double(length), summing = 24.0 * double(count * width);
+    double cost = sorting + summing + chunks * double(rows) * double(width + 16);
+    if (cost < best) best = cost, chunk = length;
+    if (length >= count) return std::min(chunk, count);
+  }
+}
+
+} // namespace
+
+Tensor detail::sum_by_index(const Tensor& values, const Tensor& indices, const SInt& n) {
+  if (!n.is_const() || !values.size(0).is_const() || !values.size(1).is_const()) return {};
+  int64_t count = values.size(0).value(), width = values.size(1).value();
+  int64_t length = chunk_of_sum(n.value(), count, width);
+  if (length == 0) return {};
+  int64_t chunks = ceildiv(count, length), all = chunks * length;
+  // Each chunk in the order of its rows; those of no row at the end.
+  Tensor none(tolk::cast(n.uop(), DType::I64)), row = inside_or(indices, n, indices, none);
+  row = row.pad({{0, all - count}}, n.value()).reshape({chunks, length});
+  Tensor first = (Tensor::arange(chunks) * length).unsqueeze(1); // of each chunk
+  auto [key, order] = row.sort(1);
+  key = key.contiguous();
+  Tensor sum = values.gather(order + first, 0); // (chunks, length, width)
+  // After each step an element has the sum of up to `reach` of its row that end with it, the last of the row
+  // all of them.
+  constexpr int64_t kWindow = 8;
+  for (int64_t reach = 1; reach < length; reach *= kWindow) {
+    int64_t before = (kWindow - 1) * reach;
+    Tensor ending = sum.pad({{0, 0}, {before, 0}, {0, 0}}).window(1, length, kWindow, 1, reach);
+    Tensor keys = key.pad({{0, 0}, {before, 0}}, -1).window(1, length, kWindow, 1, reach);
+    sum = equal(keys, key.unsqueeze(2)).unsqueeze(3).where(ending, Tensor::constant(values.dtype(), 0));
+    sum = sum.sum_as(values.dtype(), {2}, false).contiguous();
+  }
+  // How many of a chunk's keys are up to each row, by bisection; the last of them has the row's sum, if it is
+  // the row's.
+  Tensor rows = Tensor::arange(n).unsqueeze(0), upto = integer(0).expand({SInt(chunks), n}),
+         keys = key.flatten();
+  for (auto step = int64_t(std::bit_floor(uint64_t(length))); step > 0; step /= 2) {
+    Tensor more = upto + step;
+    upto = ((more <= length) & (keys.gather(first + (more - 1), 0) <= rows)).where(more, upto);
+  }
+  Tensor last = first + upto - 1;
+  Tensor met = (upto > 0) & equal(keys.gather((upto > 0).where(last, integer(0)), 0), rows);
+  last = met.where(last, integer(all)).contiguous(); // one past the end reads 0
+  Tensor parts = sum.reshape({all, width}).gather(last, 0);
+  return named("sum_by_index", parts.sum_as(values.dtype(), {0}, false), {values, indices});
 }
 
 Tensor Tensor::one_hot(int64_t classes, int64_t axis) const {
@@ -180,6 +240,9 @@ Tensor Tensor::scatter_nd(const Tensor& indices, const Tensor& updates, Combine 
   for (int64_t d = depth; d < rank(); ++d) rest = rest * size(d);
   linear = valid.where(linear, integer(-1)).flatten();
   Tensor rows = reshape({cells, rest}), u = updates.cast(dtype()).reshape({linear.numel(), rest});
+  if (how == Combine::Add)
+    if (Tensor sums = detail::sum_by_index(u, linear, cells); sums.defined())
+      return (rows + sums).reshape(shape());
   Tensor hit = equal(linear.unsqueeze(0), arange(cells).unsqueeze(1)); // (cells, updates)
   Tensor out;
   if (how == Combine::Replace)

@@ -36,6 +36,13 @@ const std::vector<std::string> kTwo = {"INTERP", "INTERP:1"};
 Tensor parted(const Tensor& x, int64_t axis) { return Tensor(schedule::sharded(x.node(), kTwo, axis)); }
 Tensor everywhere(const Tensor& x) { return Tensor(schedule::replicated(x.node(), kTwo)); }
 
+// Each of two devices has its own of these; combined, and on one device again.
+Tensor terms(const Tensor& first, const Tensor& second) {
+  UOp parts[] = {first.node(), second.to("INTERP:1").node()};
+  return Tensor(mstack(parts));
+}
+Tensor met(const Tensor& t, Op op) { return t.allreduce(op).to("INTERP"); }
+
 Tensor whole(std::vector<int64_t> v, const Shape& shape) { return Tensor::from(v, shape, "INTERP"); }
 
 std::vector<Case> cases() {
@@ -73,6 +80,42 @@ std::vector<Case> cases() {
        Op::MULTI,
        [](X x) { return (parted(x[0].exp(), 0) * parted(x[1], 0)).to("INTERP"); },
        {numbers({4, 3}, 31), numbers({4, 3}, 32)}},
+      {"sum of terms",
+       Op::ALLREDUCE,
+       [](X x) { return met(terms(x[0].exp(), x[1]), Op::ADD).square(); },
+       {a, b}},
+      {"largest of terms",
+       Op::ALLREDUCE,
+       [](X x) { return met(terms(x[0].exp(), x[1]), Op::MAX) * x[0]; },
+       {a, b}},
+      {"product of terms", Op::ALLREDUCE, [](X x) { return met(terms(x[0].exp(), x[1]), Op::MUL); }, {a, b}},
+      {"sum of replicas", Op::ALLREDUCE, [](X x) { return met(everywhere(x[0].exp()), Op::ADD); }, {a}},
+      {"largest of replicas",
+       Op::ALLREDUCE,
+       [](X x) { return met(everywhere(x[0]), Op::MAX).square(); },
+       {a}},
+      {"product of replicas", Op::ALLREDUCE, [](X x) { return met(everywhere(x[0]), Op::MUL); }, {a}},
+      {"replicas beside terms",
+       Op::MSTACK,
+       [](X x) {
+         Tensor w = everywhere(x[0]);
+         return met(w * terms(x[1], x[2].exp()), Op::ADD) * w.sin().to("INTERP");
+       },
+       {a, b, c}},
+      {"sums and slices of a sharded value beside terms",
+       Op::MSTACK,
+       [](X x) {
+         Tensor s = parted(x[0] * 1.0, 0);
+         return met((s.sum({0}, true) + s.flip({0}).exp()) * terms(x[1], x[2]), Op::ADD);
+       },
+       {a, b, c}},
+      {"one position's value",
+       Op::MSELECT,
+       [](X x) {
+         Tensor sum = everywhere(x[0].exp());
+         return Tensor(mselect(sum.node(), 1)).to("INTERP") * Tensor(mselect(sum.node(), 0)).square();
+       },
+       {a}},
       {"copy", Op::COPY, [](X x) { return x[0].square().to("INTERP:1").exp().to("INTERP"); }, {a}},
       {"assigned",
        Op::AFTER,
@@ -125,6 +168,13 @@ std::map<std::string_view, Case> function_cases() {
   add("pow", [](X x) { return x[0].pow(x[1]); }, {positive, numbers({7}, 15)});
   add("fmod", [](X x) { return x[0].fmod(x[1]); }, {numbers({7}, 16, 3.1, 3.9), numbers({7}, 17, 1.1, 1.5)});
   add("gather_elements", [](X x) { return x[0].gather_elements(whole({6, 0, -1, 6, 9}, {5}), 0).square(); },
+      {a});
+  add("sum_by_index",
+      [](X x) {
+        Tensor i = whole({2, 0, 2, -1, 4, 9, 2}, {7}), row = Tensor::arange(5).reshape({5, 1});
+        Tensor sums = equal(row, i).where(x[0], Tensor::constant(DType::F64, 0)).sum({1}).unsqueeze(1);
+        return detail::named("sum_by_index", sums, {x[0].unsqueeze(1), i}).square();
+      },
       {a});
   return all;
 }
