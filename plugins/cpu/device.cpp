@@ -57,8 +57,9 @@ const tolk_caps& device_caps() {
     c.compute_units = cpu.cores;
     c.streams_max = has_streams() ? 64 : 0;
     c.copy_engines = has_streams() ? 1 : 0;
-    c.graph = TOLK_GRAPH_KERNELS | TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_CROSS_DEVICE |
-              TOLK_GRAPH_UPDATE_BUFFERS | TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES;
+    c.graph = (has_streams() ? uint32_t{TOLK_GRAPH_UPDATE_MAY_BLOCK} : 0u) | TOLK_GRAPH_KERNELS |
+              TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_CROSS_DEVICE | TOLK_GRAPH_UPDATE_BUFFERS |
+              TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES;
     c.vector_registers = cpu.vector_registers;
     c.fma_ports = cpu.fma_ports;
     c.cores = thread_count();

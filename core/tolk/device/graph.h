@@ -11,7 +11,8 @@
 // its devices before and before everything submitted later. A plugin without a graph table gets the same
 // from the host: the nodes are kept here and submitted one by one.
 //
-// One thread at a time. Buffers are borrowed: they must live until they are replaced or the graph goes.
+// One thread at a time. Buffers are borrowed: they must live until they are replaced or the graph goes; where
+// the graph alternates(), until the next update after they were replaced.
 // Programs are kept. TOLK_TEST_SHUFFLE=N records the nodes in a random order that their dependencies allow.
 #pragma once
 
@@ -87,6 +88,9 @@ public:
 
   size_t size() const { return nodes_.size(); }
   bool native() const { return native_; }
+  // Updates go to two graphs of the plugin in turn, since they would wait for launches that run. The one that
+  // rests has the buffers from before the last update.
+  bool alternates() const { return alternates_; }
   std::span<Device* const> devices() const { return devices_; }
 
   // For Device::close: destroys what plugins hold for graphs on this device; they refuse later launches.

@@ -67,6 +67,7 @@ GraphRunner::~GraphRunner() = default;
 
 void GraphRunner::forget() {
   graph_.reset();
+  resting_.clear();
   nodes_.clear(), arguments_.clear(), changing_.clear(), moving_.clear(), roots_.clear(), bases_.clear();
 }
 
@@ -242,15 +243,18 @@ void GraphRunner::apply_changes(PreparedLinear& calls) {
     if (p.grid != nodes_[n].grid || p.local != nodes_[n].local) graph_->set_sizes(n, p.grid, p.local);
   }
   graph_->update();
+  resting_.clear();
   for (BufferChange& change : changes_.buffers) {
     Argument& a = arguments_[change.argument];
-    a.buffer = std::move(change.buffer);
+    std::swap(a.buffer, change.buffer);
+    if (graph_->alternates()) resting_.push_back(std::move(change.buffer));
     a.ref = a.buffer->ref(), a.generation = a.buffer->generation();
   }
   for (uint32_t n : changes_.launches) {
     const Position& p = calls.steps()[nodes_[n].step].positions[nodes_[n].position];
     nodes_[n].values = p.values, nodes_[n].grid = p.grid, nodes_[n].local = p.local;
   }
+  changes_.clear(); // has what was replaced
 }
 
 bool GraphRunner::fall_back() {

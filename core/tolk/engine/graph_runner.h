@@ -96,6 +96,7 @@ private:
   std::vector<size_t> roots_;    // an argument for each distinct storage of the rest: is it released?
   std::vector<uint64_t> bases_;  // those storages, sorted
   Changes changes_;
+  std::vector<BufferRef> resting_; // what the last update replaced, for a graph that alternates
   uint64_t epoch_ = 0;
   bool ungraphable_ = false;
   bool timed_ = false;                 // recorded for a profile: nodes are timed, which costs

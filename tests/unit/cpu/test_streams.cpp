@@ -84,6 +84,7 @@ BOOST_AUTO_TEST_CASE(the_device_says_that_it_has_streams) {
   ok(plugin().device->caps(device(), &caps));
   BOOST_TEST(caps->streams_max >= 2u);
   BOOST_TEST(caps->copy_engines == 1u);
+  BOOST_TEST((caps->graph & TOLK_GRAPH_UPDATE_MAY_BLOCK) != 0u);
 }
 
 BOOST_AUTO_TEST_CASE(launches_run_behind_the_host_and_in_order) {

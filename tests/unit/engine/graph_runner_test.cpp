@@ -762,3 +762,33 @@ BOOST_AUTO_TEST_CASE(bug_27_long_graphs_read_the_present_value) {
       BOOST_TEST(read(acc) == Ints(kCount, 7 * int32_t(count)));
     }
 }
+
+BOOST_AUTO_TEST_CASE(a_graph_that_rests_keeps_what_was_replaced) {
+  for (bool alternates : {true, false}) {
+    Device& d = xdev([&](tb_options& o) {
+      o.streams = 1;
+      if (alternates) o.graph |= TOLK_GRAPH_UPDATE_MAY_BLOCK;
+    });
+    ScopedConfig scoped([] {
+      Config config = Config::current();
+      config.lru = 0; // what nobody holds is destroyed
+      return config;
+    }());
+    UOp mid = storage(d.name()), out = storage(d.name());
+    UOp list = batched(d, {call_of(add_body(1), {mid, param(0, d)}), call_of(add_body(2), {out, mid})});
+    BufferBinding binding(d);
+    RunOptions options = jit_run();
+    auto run_with = [&](int32_t first) { // with a buffer that nobody else has
+      options.input_overlay = {int_buffer(d, ramp(first))};
+      run_linear(binding, list, options);
+      options.input_overlay.clear();
+      BOOST_TEST(read(out) == ramp(first + 3));
+    };
+    run_with(0);
+    const uint64_t before = tb().counters(d).live_buffers; // with one input
+    run_with(10);
+    BOOST_TEST(tb().counters(d).live_buffers == before + (alternates ? 1 : 0));
+    run_with(20);
+    BOOST_TEST(tb().counters(d).live_buffers == before + (alternates ? 1 : 0));
+  }
+}
