@@ -23,6 +23,9 @@ std::string environment_page() {
   for (const tolk::ConfigRow& row : tolk::config_rows())
     table.add_row({code(row.name), std::string(row.help), row.range.empty() ? row.type : row.range,
                    row.fallback.empty() ? "" : code(row.fallback), row.affects_codegen ? "yes" : ""});
+  std::string refused, accepted;
+  for (const tolk::LaterRow& row : tolk::later_rows())
+    (row.refused ? refused : accepted) += "- " + code(row.name) + ": " + std::string(row.why) + ".\n";
   return "# Settings\n"
          "\n"
          "Generated from `core/tolk/base/config_vars.def`; a test fails when this page is stale.\n"
@@ -35,6 +38,9 @@ std::string environment_page() {
          "part of the key of every compiled kernel.\n"
          "\n" +
          table.markdown() +
+         "\n"
+         "Not supported yet, and an error when set to anything but 0:\n\n" +
+         refused + "\nNot supported yet, accepted, and told by `tolk-run` when set:\n\n" + accepted +
          "\n"
          "Also read: `DEV`, an alias of `DEVICE`; `XDG_CACHE_HOME` and `HOME`, for the default of "
          "`TOLK_CACHE_DIR`. "

@@ -9,10 +9,13 @@ namespace tolk::run {
 
 std::string environment_text() {
   TextTable table({"setting", "value", "default", "values", "meaning"});
-  for (const ConfigRow& row : config_rows())
+  std::string problems;
+  for (const ConfigRow& row : config_rows()) {
     table.add_row({std::string(row.name), row.value, row.fallback, row.range.empty() ? row.type : row.range,
                    std::string(row.help)});
-  return table.text();
+    if (!row.problem.empty()) problems += "problem: " + row.problem + "\n";
+  }
+  return table.text() + problems;
 }
 
 std::string environment_json() {
@@ -24,6 +27,7 @@ std::string environment_json() {
                         {"type", row.type},
                         {"range", row.range},
                         {"changes_code", row.affects_codegen},
+                        {"problem", row.problem},
                         {"meaning", row.help}});
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

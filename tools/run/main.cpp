@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "check.h"
 #include "environment.h"
@@ -14,8 +15,10 @@
 #include "outputs.h"
 #include "report.h"
 #include "run_model.h"
+#include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/base/rethrow.h"
 #include "tolk/base/version.h"
 #include "tolk/io/mapped_file.h"
 
@@ -28,24 +31,47 @@ enum Status : int { kWell = 0, kDiffers = 1, kFailed = 2 };
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-int run_once(const Options& options) {
+// What can be known before anything runs.
+void check_save(const Options& options) {
+  if (options.save.empty()) return;
   std::error_code none;
-  if (!options.save.empty() && std::filesystem::equivalent(options.save, options.model, none))
+  if (std::filesystem::equivalent(options.save, options.model, none))
     throw InvalidArgument("--save " + options.save + ": this is the model itself; name another file");
+  if (std::filesystem::is_directory(options.save, none))
+    throw InvalidArgument("--save " + options.save + ": this is a folder; name a file in it");
+}
+
+// The first run, which imports and compiles. What was assumed about open dimensions may be why it fails.
+std::vector<io::NamedValue> first_run(const LoadedModel& model, const std::vector<io::NamedValue>& values,
+                                      const std::vector<std::string>& assumed) {
+  try {
+    return model.run(values);
+  } catch (const Error&) {
+    std::string notes;
+    for (const std::string& note : assumed) notes += "\nnote: " + note;
+    rethrow_with("", notes);
+  }
+}
+
+int run_once(const Options& options) {
+  check_save(options);
   Progress progress(true);
   LoadedModel model = engine_loader(options, progress)(options.model);
+  if (!options.save.empty() && !model.save)
+    throw InvalidArgument(options.model + " is a saved model already; --save takes the ONNX file");
   check_outputs(model.outputs, options.outputs);
   PreparedInputs inputs = prepare_inputs(model.inputs, options);
   std::vector<io::NamedValue> values;
   for (const InputValue& input : inputs.values) values.push_back({input.name, input.value});
 
   RunReport report;
+  report.outputs = first_run(model, values, inputs.notes);
   report.notes = std::move(inputs.notes);
-  report.outputs = model.run(values);
   for (uint64_t i = 1; i < options.runs; ++i) report.outputs = model.run(values);
+  if (computes_nothing(model.device))
+    report.notes.push_back(model.device + " computes nothing: the outputs are what its memory held");
+  report.stored = store_outputs(report.outputs, options.outputs);
   if (!options.save.empty()) {
-    if (!model.save)
-      throw InvalidArgument(options.model + " is a saved model already; --save takes the ONNX file");
     std::string bytes = model.save(values);
     io::write_file(options.save, std::as_bytes(std::span(bytes)));
     report.notes.push_back("compiled model stored in " + options.save);
@@ -54,7 +80,6 @@ int run_once(const Options& options) {
   report.model = options.model;
   report.device = model.device;
   report.inputs = std::move(inputs.values);
-  report.stored = store_outputs(report.outputs, options.outputs);
   report.timings = model.timings();
   report.runs = options.runs;
   print(options.json ? report_json(report) : report_text(report));
@@ -101,6 +126,11 @@ int dispatch(const Options& options) {
   return kFailed;
 }
 
+bool tells_about_tolk(Command command) {
+  return command == Command::Help || command == Command::Version || command == Command::Env ||
+         command == Command::ListDevices;
+}
+
 int fail(const char* text) {
   log::flush();
   std::fflush(stdout);
@@ -112,8 +142,12 @@ int fail(const char* text) {
 
 int main(int count, char** arguments) {
   int status = kFailed;
+  std::optional<ScopedConfig> lenient; // what explains settings and devices works whatever the settings are
   try {
     Options options = parse_options({arguments + 1, arguments + count});
+    std::vector<std::string> problems;
+    if (tells_about_tolk(options.command)) lenient.emplace(Config::from_environment(&problems));
+    for (const std::string& problem : problems) log::warning(problem + "; its default is used here");
     if (options.command != Command::Help && options.command != Command::Version) warn_unknown_variables();
     status = dispatch(options);
   } catch (const std::bad_alloc&) {

@@ -36,7 +36,8 @@ constexpr OptionRow kRows[] = {
      "Seed of the random values; 0 when not given. Equal seeds give equal values everywhere."},
 
     {"device", 0, "NAME", false, kDevices,
-     "Device to run on, as in DEVICE=: CPU, CPU:1, VULKAN. It wins over the variable."},
+     "Device to run on, as in DEVICE=: CPU, CPU:1, VULKAN. It wins over the variable. One device; a list is "
+     "refused."},
     {"plugin", 0, "FILE", true, kDevices, "Load this plugin; it precedes all others of its name."},
     {"plugin-option", 0, "PLUGIN.KEY=VALUE", true, kDevices,
      "Option of a plugin, for example CPU.threads=2."},
@@ -50,7 +51,10 @@ constexpr OptionRow kRows[] = {
     {"save", 0, "FILE", false, kRuns,
      "Store the compiled model - kernels, weights, plan - for the shapes of this run. tolk-run FILE then "
      "runs "
-     "it without importing, scheduling or, on the same kind of device, compiling anything."},
+     "it without importing, scheduling or, on the same kind of device, compiling anything. Refused for "
+     "models "
+     "whose shapes or branches depend on the values of inputs, for inputs that are texts, and for inputs or "
+     "outputs that are sequences or optionals."},
     {"json", 0, nullptr, false, kRuns,
      "Print one JSON object on standard output instead of text; also with --check, --list-devices and --env. "
      "Times are in "

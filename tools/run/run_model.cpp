@@ -36,6 +36,28 @@ template <class AnyModel> LoadedModel launched(std::shared_ptr<AnyModel> model, 
   return loaded;
 }
 
+// A model runs on one device. The first of a list in DEVICE= is for programs that name the others themselves.
+void require_one_device(const Options& options) {
+  const std::string& text = options.device.empty() ? Config::current().device : options.device;
+  if (text.empty()) return;
+  std::vector<std::string> named = parse_device_list(text);
+  if (named.size() > 1)
+    throw InvalidArgument(std::string(options.device.empty() ? "DEVICE=" : "--device ") + text + " names " +
+                          std::to_string(named.size()) +
+                          " devices, and tolk-run runs a model on one: name one, such as --device " +
+                          named[0]);
+}
+
+// By its content, else by its name: a saved model whose beginning is damaged does not look like one.
+bool is_named_saved(const std::string& path) { return path.ends_with(".tolk"); }
+
+LoadedModel load_saved(const Options& options, Progress& progress, const std::string& path) {
+  if (!options.shapes.empty() || !options.dims.empty())
+    throw InvalidArgument(path + " is a saved model: it has the shapes that it was saved with, so --shape "
+                                 "and --dim have no meaning; save it again with the shapes you need");
+  return launched(std::make_shared<onnx::SavedModel>(onnx::SavedModel::load(path, options.device)), progress);
+}
+
 } // namespace
 
 void set_up_devices(const Options& options) {
@@ -45,14 +67,8 @@ void set_up_devices(const Options& options) {
 
 Loader engine_loader(const Options& options, Progress& progress) {
   return [&options, &progress](const std::string& path) {
-    if (onnx::SavedModel::is_one(path)) {
-      if (!options.shapes.empty() || !options.dims.empty())
-        throw InvalidArgument(path +
-                              " is a saved model: it has the shapes that it was saved with, so --shape "
-                              "and --dim have no meaning; save it again with the shapes you need");
-      return launched(std::make_shared<onnx::SavedModel>(onnx::SavedModel::load(path, options.device)),
-                      progress);
-    }
+    require_one_device(options);
+    if (onnx::SavedModel::is_one(path)) return load_saved(options, progress, path);
     onnx::LoadOptions load;
     load.device = options.device;
     load.dims = options.dims;
@@ -60,7 +76,16 @@ Loader engine_loader(const Options& options, Progress& progress) {
     load.progress = [&progress](std::string_view stage, size_t done, size_t total) {
       progress.update(stage, done, total);
     };
-    auto model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
+    std::shared_ptr<onnx::Model> model;
+    try {
+      model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
+    } catch (const FormatError& e) {
+      if (!is_named_saved(path)) throw;
+      throw FormatError(path +
+                        ": is named like a saved model and does not begin like one: it was damaged, or "
+                        "is something else. As an ONNX model it cannot be read either: " +
+                        e.what());
+    }
     LoadedModel loaded = launched(model, progress);
     loaded.save = [model](const std::vector<io::NamedValue>& inputs) { return model->save(by_name(inputs)); };
     return loaded;
@@ -72,7 +97,10 @@ void warn_unknown_variables() {
   for (const PluginCandidate& candidate : search_plugins({}).candidates) plugins.push_back(candidate.name);
   for (const std::string& text : unknown_variables(plugins))
     log::warning("the environment sets something unknown: " + text);
+  for (const std::string& text : idle_variables()) log::warning(text);
 }
+
+bool computes_nothing(const std::string& device) { return device == "NULL" || device.starts_with("NULL:"); }
 
 void shut_down() { shutdown_devices(); }
 

@@ -11,11 +11,15 @@ namespace tolk::run {
 // InvalidArgument.
 void set_up_devices(const Options& options);
 
-// Loads models through the engine, on the device of `options`. Both arguments must outlive the models.
+// Loads models through the engine, on the device of `options`. Both arguments must outlive the models. A list
+// of devices, there or in DEVICE=, is refused.
 Loader engine_loader(const Options& options, Progress& progress);
 
-// Warns of environment variables that mean nothing.
+// Warns of environment variables that mean nothing, or nothing yet.
 void warn_unknown_variables();
+
+// Whether the device's kernels leave their outputs as they were.
+bool computes_nothing(const std::string& device);
 
 // Closes devices and plugins in order; before main returns.
 void shut_down();

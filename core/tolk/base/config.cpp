@@ -34,6 +34,13 @@ int64_t parse(const char* name, const std::string& text, int64_t low, int64_t hi
   return value;
 }
 
+// Whether a variable is set to something.
+bool asks(const std::string& text) { return !text.empty() && text != "0" && text != "-1"; }
+
+std::string not_yet(const LaterRow& row, const std::string& text) {
+  return std::string(row.name) + "=" + text + " is not supported yet: " + std::string(row.why);
+}
+
 } // namespace
 
 std::string environment(const char* name) {
@@ -42,15 +49,25 @@ std::string environment(const char* name) {
   return text ? text : "";
 }
 
-Config Config::from_environment() {
+Config Config::from_environment(std::vector<std::string>* problems) {
   Config config;
+  auto take = [&](const auto& set) {
+    try {
+      set();
+    } catch (const InvalidArgument& e) {
+      if (!problems) throw;
+      problems->emplace_back(e.what());
+    }
+  };
 #define TOLK_INT(field, NAME, fallback, low, high, codegen, help)                                            \
-  if (std::string text = environment(#NAME); !text.empty()) config.field = parse(#NAME, text, low, high);
+  if (std::string text = environment(#NAME); !text.empty())                                                  \
+    take([&] { config.field = parse(#NAME, text, low, high); });
 #define TOLK_TEXT(field, NAME, fallback, codegen, help)                                                      \
   if (std::string text = environment(#NAME); !text.empty()) config.field = text;
 #include "tolk/base/config_vars.def"
-#undef TOLK_INT
-#undef TOLK_TEXT
+  for (const LaterRow& row : later_rows())
+    if (std::string text = environment(std::string(row.name).c_str()); row.refused && asks(text))
+      take([&] { throw InvalidArgument(not_yet(row, text) + "; unset it"); });
   if (config.device.empty()) config.device = environment("DEV");
   return config;
 }
@@ -61,15 +78,18 @@ const Config& Config::current() {
   return config;
 }
 
-uint64_t Config::codegen_digest() const {
+std::string Config::codegen_text() const {
   std::string text;
 #define TOLK_INT(field, NAME, fallback, low, high, codegen, help)                                            \
   if (codegen) text += #NAME "=" + std::to_string(field) + "\n";
 #define TOLK_TEXT(field, NAME, fallback, codegen, help)                                                      \
   if (codegen) text += #NAME "=" + field + "\n";
 #include "tolk/base/config_vars.def"
-#undef TOLK_INT
-#undef TOLK_TEXT
+  return text;
+}
+
+uint64_t Config::codegen_digest() const {
+  std::string text = codegen_text();
   return XXH3_64bits(text.data(), text.size());
 }
 
@@ -79,17 +99,43 @@ ScopedConfig::ScopedConfig(Config config) : config_(std::move(config)), previous
 ScopedConfig::~ScopedConfig() { scoped = previous_; }
 
 std::vector<ConfigRow> config_rows() {
-  const Config& now = Config::current();
+  std::vector<std::string> ignored;
+  const Config now = scoped ? *scoped : Config::from_environment(&ignored);
   std::vector<ConfigRow> rows;
+  // What the environment says and nobody can take, in place of the default that stands for it.
+  auto judge = [&rows](int64_t low, int64_t high) {
+    ConfigRow& row = rows.back();
+    std::string text = environment(std::string(row.name).c_str());
+    if (text.empty()) return;
+    try {
+      parse(std::string(row.name).c_str(), text, low, high);
+    } catch (const InvalidArgument& e) {
+      row.value = text, row.problem = e.what();
+    }
+  };
 #define TOLK_INT(field, NAME, fallback, low, high, codegen, help)                                            \
   rows.push_back({#NAME, help, "integer", std::to_string(fallback), range_text(low, high),                   \
-                  std::to_string(now.field), codegen});
+                  std::to_string(now.field), codegen, ""});                                                  \
+  judge(low, high);
 #define TOLK_TEXT(field, NAME, fallback, codegen, help)                                                      \
-  rows.push_back({#NAME, help, "text", fallback, "", now.field, codegen});
+  rows.push_back({#NAME, help, "text", fallback, "", now.field, codegen, ""});
 #include "tolk/base/config_vars.def"
-#undef TOLK_INT
-#undef TOLK_TEXT
   return rows;
+}
+
+std::vector<LaterRow> later_rows() {
+  return {
+#define TOLK_LATER(NAME, refused, why) {#NAME, why, refused},
+#include "tolk/base/config_vars.def"
+  };
+}
+
+std::vector<std::string> idle_variables() {
+  std::vector<std::string> out;
+  for (const LaterRow& row : later_rows())
+    if (std::string text = environment(std::string(row.name).c_str()); !row.refused && asks(text))
+      out.push_back(not_yet(row, text));
+  return out;
 }
 
 std::vector<std::string> unknown_variables(const std::vector<std::string>& plugins) {

@@ -17,17 +17,19 @@ struct TOLK_API Config {
 #define TOLK_INT(field, NAME, fallback, low, high, codegen, help) int64_t field = fallback;
 #define TOLK_TEXT(field, NAME, fallback, codegen, help) std::string field = fallback;
 #include "tolk/base/config_vars.def"
-#undef TOLK_INT
-#undef TOLK_TEXT
 
   // The settings in force for this thread: the innermost ScopedConfig, else the environment's.
-  // Throws InvalidArgument that names the variable when its text is not a number or out of range.
+  // Throws InvalidArgument that names the variable when its text is not a number, out of range, or asks for
+  // something that is not supported yet.
   static const Config& current();
 
-  // Reads the environment anew. current() does so once, at its first call in the process.
-  static Config from_environment();
+  // Reads the environment anew. current() does so once, at its first call in the process. With `problems`
+  // nothing is thrown: a setting that cannot be taken keeps its default, and the sentence goes there.
+  static Config from_environment(std::vector<std::string>* problems = nullptr);
 
-  // Digest of every setting whose row says that it changes generated code; part of every cache key.
+  // Every setting whose row says that it changes generated code, a line "NAME=value" each.
+  std::string codegen_text() const;
+  // Digest of that text; part of every cache key.
   uint64_t codegen_digest() const;
 };
 
@@ -49,8 +51,18 @@ struct ConfigRow {
   std::string_view name, help;
   std::string type, fallback, range, value;
   bool affects_codegen;
+  std::string problem; // why the environment's text, which `value` is then, cannot be taken; else empty
 };
 TOLK_API std::vector<ConfigRow> config_rows();
+
+// Names that are reserved for settings which do nothing yet.
+struct LaterRow {
+  std::string_view name, why;
+  bool refused; // the others are accepted
+};
+TOLK_API std::vector<LaterRow> later_rows();
+// A sentence for each accepted one that the environment sets to something else than 0.
+TOLK_API std::vector<std::string> idle_variables();
 
 // Names of variables in the environment that begin with TOLK_ and mean nothing: neither a row of the table
 // nor of the form TOLK_<plugin>_* for one of `plugins` (any case). Each with "; did you mean X?" when a row

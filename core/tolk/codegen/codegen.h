@@ -23,9 +23,8 @@
 namespace tolk::codegen {
 
 struct Options {
-  bool no_opt = false;    // skip every optimisation: the simple, slow form
-  bool fast_math = false; // allow rewrites that change the bits of float results
-  int threads = 1;        // threads that a launch may use
+  bool no_opt = false; // skip every optimisation: the simple, slow form
+  int threads = 1;     // threads that a launch may use
 };
 
 struct Kernel {

@@ -20,7 +20,6 @@ codegen::Options codegen_options(const Device& device) {
   const Config& config = Config::current();
   codegen::Options options;
   options.no_opt = config.no_opt != 0;
-  options.fast_math = config.fast_math != 0;
   options.threads = int(std::max<uint32_t>(device.caps().cores, 1));
   return options;
 }
@@ -102,8 +101,8 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
         UOp program = program_node(std::move(found));
         get_runtime(on, program);
         return program;
-      } catch (const FormatError&) {
-        // Made for another machine or damaged in a way that the checksum missed: compile again.
+      } catch (const FormatError& e) { // made for another machine, or damage that the checksum missed
+        log::debug(1, std::string("a cached kernel is compiled anew: ") + e.what());
       }
     }
   KernelSource source = kernel_source(entry);

@@ -217,6 +217,18 @@ JitInputs whole_inputs(std::span<const UOp> storage, VarVals var_vals) {
   return out;
 }
 
+UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts) {
+  UOpMap params;
+  for (size_t k = 0; k < inputs.inputs.size(); ++k) {
+    const JitInput& input = inputs.inputs[k];
+    const UOp& node = input.storage;
+    params[node] = param_node(int64_t(k), node.dtype(), elements_of(node), device_text(node));
+    parts.expected.push_back({input.view, input.vars, elements_of(node), node.dtype(), device_text(node)});
+  }
+  parts.names = inputs.names;
+  return linear(with_storage(calls_of(list), params));
+}
+
 std::optional<AnyBuffer> known_storage(const UOp& node) {
   if (!node.is(Op::BUFFER) || !has_buffer(node)) return std::nullopt;
   return any_buffer_of(node);
@@ -267,6 +279,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
   CaptureParts parts;
   parts.device = options_.device.empty() ? default_device() : options_.device;
   parts.to_program = options_.to_program;
+  parts.settings = Config::current().codegen_text();
   Device& on = tolk::device(parts.device);
   std::vector<UOp> input_nodes;
   for (const JitInput& input : inputs.inputs) input_nodes.push_back(input.storage);
@@ -350,16 +363,8 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
     compiled = pruned.kept;
   }
 
-  UOpMap params;
-  for (size_t k = 0; k < input_nodes.size(); ++k) {
-    const UOp& node = input_nodes[k];
-    params[node] = param_node(int64_t(k), node.dtype(), elements_of(node), device_text(node));
-    const JitInput& input = inputs.inputs[k];
-    parts.expected.push_back({input.view, input.vars, elements_of(node), node.dtype(), device_text(node)});
-  }
-  parts.names = inputs.names;
-  UOp lowered = linear(with_storage(calls_of(compiled), params));
-  parts.planned = schedule::plan_memory(lowered, held_nodes, nullptr, view_limits);
+  parts.planned =
+      schedule::plan_memory(with_params(compiled, inputs, parts), held_nodes, nullptr, view_limits);
   return parts;
 }
 

@@ -93,8 +93,13 @@ struct CaptureParts {
   std::vector<JitName> names;
   std::vector<JitVariable> variables;
   std::vector<std::pair<UOp, AnyBuffer>> bound; // storage of nodes
+  std::string settings;                         // Config::codegen_text of what it was compiled with
   std::vector<UOp> once;                        // of these, what pruning computed once: never freed
 };
+
+// The LINEAR with PARAM k in place of the storage of input k; puts names and what replays expect into
+// `parts`.
+TOLK_API UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts);
 
 // What a capture found, ready to be replayed.
 class TOLK_API CapturedBase {
@@ -111,6 +116,7 @@ public:
   size_t num_kernels() const; // looking through graphs
   BufferBinding& binding() { return binding_; }
   const std::string& device() const { return parts_.device; }
+  const std::string& settings() const { return parts_.settings; }
   const std::vector<InputInfo>& expected() const { return parts_.expected; }
   const std::vector<JitName>& names() const { return parts_.names; }
   const std::vector<JitVariable>& variables() const { return parts_.variables; }

@@ -3,16 +3,18 @@
 #include "tolk/engine/saved_capture.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tolk/base/config.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/program_table.h"
+#include "tolk/engine/saved_check.h"
 #include "tolk/engine/saved_program.h"
 #include "tolk/engine/storage.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
-#include "tolk/uop/spec.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
@@ -86,6 +88,7 @@ std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
   });
   meta.list(capture.variables(),
             [](PackWriter& w, const JitVariable& v) { w.text(v.name).number(v.min).number(v.max); });
+  meta.text(capture.settings());
   result.list(options.results, [&](PackWriter& w, const UOp& u) { w.number(place(u)); });
   result.text(options.note);
 
@@ -117,11 +120,6 @@ std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
 
 namespace {
 
-struct StoredBuffer {
-  SavedStorage facts;
-  std::vector<std::string> contents; // of the shards; empty: none
-};
-
 DType dtype_from(PackReader& in) {
   std::string text = in.text();
   auto dtype = parse_dtype(text);
@@ -129,25 +127,13 @@ DType dtype_from(PackReader& in) {
   return *dtype;
 }
 
-// All that a file says, checked as far as it goes without a device.
-struct Plain {
-  std::vector<UOp> nodes;
-  std::string device;
-  std::vector<JitName> names;
-  std::vector<InputInfo> expected;
-  std::vector<JitVariable> variables;
-  std::vector<SavedProgram> programs;
-  std::vector<StoredBuffer> buffers;
-  std::vector<UOp> results;
-  std::string note;
-};
-
 class Reader {
 public:
-  Reader(std::string_view file, const std::map<std::string, std::string>& devices)
-      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), devices_(devices) {}
+  Reader(std::string_view file, const LoadOptions& options)
+      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), version_(packed_version(file)),
+        devices_(options.devices), ambient_(options.device) {}
 
-  Plain run() {
+  SavedContents run() {
     read_graph();
     read_meta();
     SavedTargets targets = read_targets(reader("targets"));
@@ -158,7 +144,7 @@ public:
     for (SavedProgram& p : out_.programs) p.entry.device = remapped(p.entry.device);
     read_buffers();
     read_result();
-    check_graph();
+    check_saved(out_, [this](const std::string& device) { return remapped(device); });
     return std::move(out_);
   }
 
@@ -180,15 +166,17 @@ private:
   }
 
   void read_graph() {
-    UOp root = parse_graph(section(sections_, "graph"));
-    if (!root.is(Op::SINK) || root.nsrc() == 0 || !root.src(0).is(Op::LINEAR))
+    out_.root = parse_graph(section(sections_, "graph"));
+    if (!out_.root.is(Op::SINK) || out_.root.nsrc() == 0 || !out_.root.src(0).is(Op::LINEAR))
       throw FormatError("section graph is damaged: it does not begin with a list of calls");
-    out_.nodes.assign(root.src().begin(), root.src().end());
+    out_.nodes.assign(out_.root.src().begin(), out_.root.src().end());
   }
 
   void read_meta() {
     PackReader in = reader("meta");
-    out_.device = remapped(in.text());
+    std::string ambient = in.text();
+    if (!ambient_.empty()) devices_.emplace(ambient, ambient_);
+    out_.device = remapped(ambient);
     out_.names = in.list<JitName>([](PackReader& r) {
       auto position = int(r.number(-1, INT32_MAX));
       std::string text = r.text();
@@ -210,6 +198,7 @@ private:
       v.max = r.number();
       return v;
     });
+    if (version_ >= 2) out_.settings = in.text();
     in.end();
   }
 
@@ -223,10 +212,6 @@ private:
       b.facts.device = remapped(r.text());
       b.facts.role = StorageRole(r.number(0, int64_t(StorageRole::Weight)));
       b.contents = r.list<std::string>([](PackReader& w) { return w.text(); });
-      uint64_t bytes = storage_bytes(b.facts.dtype, uint64_t(b.facts.elements));
-      bool fits = b.contents.empty() || b.contents.size() == split_devices(b.facts.device).size();
-      for (const std::string& c : b.contents) fits &= c.size() == bytes;
-      if (!fits) r.damaged("the contents of slot " + std::to_string(b.facts.slot) + " have another size");
       return b;
     });
     in.end();
@@ -239,47 +224,18 @@ private:
     in.end();
   }
 
-  void check_graph() const {
-    std::map<int64_t, const StoredBuffer*> by_slot;
-    for (const StoredBuffer& b : out_.buffers)
-      if (!by_slot.emplace(b.facts.slot, &b).second)
-        throw FormatError("section buffers is damaged: slot " + std::to_string(b.facts.slot) + " twice");
-    try {
-      verify(out_.nodes[0], Stage::KernelGraph);
-    } catch (const InternalError& e) {
-      throw FormatError(std::string("section graph is damaged: ") + e.what());
-    }
-    for (const UOp& call : out_.nodes[0].src()) {
-      if (!call.is(Op::CALL) || !call.src(0).is(OpSet(Op::PROGRAM, Op::COPY, Op::SLICE)))
-        throw FormatError("section graph is damaged: it lists " + print_line(call));
-      if (call.src(0).is(Op::PROGRAM) && call.src(0).arg().word >= out_.programs.size())
-        throw FormatError("section graph is damaged: it runs a kernel that section programs has not");
-      for (const UOp& argument : call.src().subspan(1))
-        for (const UOp& u : toposort(argument))
-          if (u.is(Op::PARAM) && uint64_t(slot_of(u)) >= out_.expected.size())
-            throw FormatError("section graph is damaged: it has more inputs than section meta");
-    }
-    for (const UOp& root : out_.nodes)
-      for (const UOp& u : toposort(root)) {
-        if (!u.is(Op::BUFFER)) continue;
-        auto it = by_slot.find(slot_of(u));
-        if (it == by_slot.end() || it->second->facts.dtype != u.dtype() ||
-            it->second->facts.elements != elements_of(u))
-          throw FormatError("section buffers is damaged: it does not describe slot " +
-                            std::to_string(slot_of(u)));
-      }
-  }
-
   std::vector<Section> sections_;
-  const std::map<std::string, std::string>& devices_;
-  Plain out_;
+  uint32_t version_;
+  std::map<std::string, std::string> devices_;
+  std::string ambient_; // the device that takes the place of the file's own
+  SavedContents out_;
 };
 
 // The graph with this process's slots, devices and programs in one substitution, so that a new slot that
 // equals an old one of another buffer does no harm.
 class Renumber {
 public:
-  Renumber(const Reader& reader, const Plain& plain) : reader_(reader) {
+  Renumber(const Reader& reader, const SavedContents& plain) : reader_(reader) {
     for (const StoredBuffer& b : plain.buffers) {
       int64_t slot = b.facts.slot < 0 ? fresh_internal_slot() : fresh_user_slot();
       buffers_[b.facts.slot] = buffer_node(slot, b.facts.dtype, b.facts.elements, b.facts.device);
@@ -351,16 +307,17 @@ AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOption
 } // namespace
 
 LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
-  Reader reader(file, options.devices);
-  Plain plain = reader.run();
+  Reader reader(file, options);
+  SavedContents plain = reader.run();
   Renumber renumber(reader, plain);
   LoadedCapture out;
+  bool anew = other_code_wanted(plain.settings);
   for (size_t i = 0; i < plain.programs.size(); ++i) {
     SavedProgram& p = plain.programs[i];
     p.entry.sink = renumber(p.entry.sink);
     for (auto* sizes : {&p.entry.global, &p.entry.local})
       for (UOp& size : *sizes) size = renumber(size);
-    UOp loaded = reusable(p);
+    UOp loaded = anew ? UOp() : reusable(p);
     ++(loaded ? out.reused : out.compiled);
     renumber.set_program(i, loaded ? loaded : p.entry.sink);
   }
@@ -368,7 +325,13 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
   parts.device = plain.device;
   parts.to_program = options.to_program;
   parts.planned = renumber(plain.nodes[0]);
-  if (out.compiled) parts.planned = compile_linear(device(parts.device), options.to_program, parts.planned);
+  parts.settings = out.compiled ? Config::current().codegen_text() : plain.settings;
+  if (out.compiled) {
+    auto begin = std::chrono::steady_clock::now();
+    parts.planned = compile_linear(device(parts.device), options.to_program, parts.planned);
+    out.compile_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
   for (InputInfo& info : plain.expected) info.view = renumber(info.view);
   parts.expected = std::move(plain.expected);
   parts.names = std::move(plain.names);

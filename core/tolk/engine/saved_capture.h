@@ -6,8 +6,11 @@
 //
 // A file holds the planned LINEAR, the compiled kernels with what they were compiled for, and a table of the
 // storage that replays use besides their inputs. Where the same compiler for the same target is at hand, the
-// compiled code is used as it is; elsewhere kernels are compiled from their graphs. Batching into device
-// graphs is not in the file: each machine does its own.
+// compiled code is used as it is; elsewhere kernels are compiled from their graphs. So they are where a
+// setting of this process that changes code is neither at its default nor what it was at the save (NOOPT=1,
+// another TARGET): a setting at its default leaves the choice of the save. How work was divided into kernels
+// stays in any case, and a warning says so where a setting asks for something else (SPLIT_REDUCE). Batching
+// into device graphs is not in the file: each machine does its own.
 //
 // Of storage, contents are kept where replays read what earlier ones left (StorageRole::State), and where
 // they only read (Weight) when asked for. Everything that is loaded has slots of its own, so loading twice
@@ -61,6 +64,8 @@ struct SavedStorage {
 struct LoadOptions {
   // Other devices for those of the file; those not named stay.
   std::map<std::string, std::string> devices = {};
+  // For the device where the capture's storage without a device of its own was, unless `devices` has it.
+  std::string device = {};
   // Storage for what the file has no contents of and replays only read; of the size and dtype asked for.
   std::function<std::optional<AnyBuffer>(const SavedStorage&)> storage = {};
   ToProgram to_program = {}; // for kernels that have to be compiled; empty: the engine's own
@@ -72,10 +77,11 @@ struct LoadedCapture {
   std::string note;
   std::map<int64_t, UOp> storage;  // BUFFER nodes by the slot that they were saved with
   size_t reused = 0, compiled = 0; // kernels
+  double compile_ms = 0;
 };
 
-// Throws FormatError: damage; "buffer slot S unresolved" for storage that only the caller can have; storage
-// of the caller's that does not fit. What opening devices and compiling throw.
+// Throws FormatError: damage, also behind right checksums; "buffer slot S unresolved" for storage that only
+// the caller can have; storage of the caller's that does not fit. What opening devices and compiling throw.
 TOLK_API LoadedCapture load_capture(std::string_view file, const LoadOptions& options = {});
 
 template <class R> std::shared_ptr<CapturedJit<R>> captured_from(LoadedCapture loaded, R value) {
@@ -84,6 +90,6 @@ template <class R> std::shared_ptr<CapturedJit<R>> captured_from(LoadedCapture l
 
 // How a file begins; for tools and tests that look into one with `unpack`.
 inline constexpr Magic kCaptureMagic = {'T', 'O', 'L', 'K', 'J', 'I', 'T', '\0'};
-inline constexpr uint32_t kCaptureVersion = 1;
+inline constexpr uint32_t kCaptureVersion = 2; // 2: meta has the settings
 
 } // namespace tolk::engine

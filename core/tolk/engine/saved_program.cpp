@@ -1,7 +1,10 @@
 #include "tolk/engine/saved_program.h"
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 
+#include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
@@ -79,6 +82,7 @@ SavedProgram read_program(PackReader& in, const SavedTargets& targets,
                           const std::function<UOp(PackReader&)>& node) {
   SavedProgram out;
   ProgramEntry& e = out.entry;
+  if (targets.empty()) in.damaged("a kernel for no target");
   const SavedTarget& target = targets[size_t(in.number(0, int64_t(targets.size()) - 1))];
   e.device = target.device, e.target_index = target.index, e.target_key = target.key;
   e.sink = node(in);
@@ -130,9 +134,34 @@ SavedTargets read_targets(PackReader in) {
   return targets;
 }
 
+bool other_code_wanted(const std::string& saved) {
+  auto values = [](const std::string& text) {
+    std::map<std::string, std::string> out;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      if (size_t at = line.find('='); at != line.npos) out[line.substr(0, at)] = line.substr(at + 1);
+    return out;
+  };
+  std::map<std::string, std::string> now = values(Config::current().codegen_text()),
+                                     usual = values(Config().codegen_text()), then = values(saved);
+  bool wanted = false;
+  for (const auto& [name, value] : now) {
+    if (value == usual[name] || name == "TARGET") continue; // `reusable` knows which target it is
+    if (auto it = then.find(name); it != then.end() && it->second == value) continue;
+    if (name == "SPLIT_REDUCE")
+      log::warning("SPLIT_REDUCE=" + value + " does not reach what was saved with SPLIT_REDUCE=" +
+                   (then.contains(name) ? then[name] : usual[name]) +
+                   ": its work is divided into kernels already; save it again with this setting");
+    else
+      wanted = true;
+  }
+  return wanted;
+}
+
 UOp reusable(const SavedProgram& program) {
   const ProgramEntry& entry = program.entry;
   Device& on = device(entry.device);
+  if (!Config::current().target.empty() && on.target_index() != entry.target_index) return {};
   if (!entry.has_binary() || entry.target_index >= on.targets().size() ||
       on.compiler_key(entry.target_index) != entry.target_key)
     return {};

@@ -31,6 +31,10 @@ SavedProgram read_program(PackReader& in, const SavedTargets& targets,
 void write_targets(PackWriter& out, const SavedTargets& targets);
 SavedTargets read_targets(PackReader in);
 
+// Whether kernels must be compiled anew for the settings in force, given those of the save
+// (Config::codegen_text; empty: unknown). Warns of a setting that cannot reach a saved capture.
+bool other_code_wanted(const std::string& saved);
+
 // The PROGRAM node, when its device here has the target that it was compiled for and takes the code. Null
 // otherwise: compile it from its graph.
 UOp reusable(const SavedProgram& program);

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "tolk/base/error.h"
 
@@ -50,6 +52,19 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::string& path
   }
 }
 
+// The file that a chain of links leads to, whether it exists or not.
+std::string link_target(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path at = path;
+  std::error_code error;
+  for (int steps = 0; fs::is_symlink(fs::symlink_status(at, error)); ++steps) {
+    if (steps == 40) throw InvalidArgument(fmt::format("{}: is a link that leads to itself", path));
+    at = at.parent_path() / fs::read_symlink(at, error); // an absolute one stands for itself
+    if (error) throw InvalidArgument(fmt::format("{}: cannot read a link: {}", path, error.message()));
+  }
+  return at.string();
+}
+
 } // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
@@ -80,29 +95,36 @@ MappedFile::~MappedFile() {
 
 void write_file(const std::string& path, std::span<const std::byte> bytes) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode))
+    throw InvalidArgument(fmt::format("{}: is a folder, a file was expected", path));
+  if (exists && !S_ISREG(info.st_mode)) {
     Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
     if (file.fd < 0) fail(path, "open for writing");
     write_all(file.fd, bytes, path);
     return;
   }
-  std::string temporary = fmt::format("{}.part.{}", path, ::getpid());
+  std::string target = link_target(path), temporary = fmt::format("{}.part.{}", target, ::getpid());
+  auto give_up = [&](const char* what) {
+    int reason = errno;
+    ::unlink(temporary.c_str());
+    errno = reason;
+    fail(path, what);
+  };
   {
     Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (file.fd < 0) fail(path, "write");
+    if (file.fd < 0) fail(path, "write a file beside it");
+    if (exists) (void)::fchmod(file.fd, info.st_mode & 07777); // as the one that it replaces
     try {
       write_all(file.fd, bytes, path);
     } catch (...) {
       ::unlink(temporary.c_str());
       throw;
     }
+    int fd = std::exchange(file.fd, -1);
+    if (::close(fd) != 0) give_up("write"); // some systems say only now that the disk is full
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    int reason = errno;
-    ::unlink(temporary.c_str());
-    errno = reason;
-    fail(path, "rename");
-  }
+  if (::rename(temporary.c_str(), target.c_str()) != 0) give_up("rename");
 }
 
 } // namespace tolk::io

@@ -31,9 +31,10 @@ private:
   bool mapped_ = false;
 };
 
-// Writes a whole file: to a temporary file beside it, then renamed, so that a reader never sees half of it. A
-// target that is not a regular file (a device, a pipe) is written directly. Throws InvalidArgument with the
-// system's reason.
+// Writes a whole file: to a temporary file beside it, then renamed, so that a reader never sees half of it
+// and the old content stays when writing fails. A link stays one: the file that it leads to is written. What
+// is neither file nor folder (a device, a pipe) is written directly. Throws InvalidArgument with the system's
+// reason.
 TOLK_API void write_file(const std::string& path, std::span<const std::byte> bytes);
 
 } // namespace tolk::io

@@ -235,7 +235,10 @@ HostTensor parse_npy(std::span<const std::byte> file, const Place& place, std::s
   if (data.size() < *count * width)
     fail_at(place, fmt::format("{}{} needs {} bytes of elements, the file has {}", name(dtype),
                                shape_text(header.shape), *count * width, data.size()));
-  data = data.first(*count * width);
+  if (data.size() > *count * width)
+    fail_at(place, fmt::format("{} bytes follow the elements of {}{}: the file is damaged, or holds several "
+                               "arrays; store each in a file of its own",
+                               data.size() - *count * width, name(dtype), shape_text(header.shape)));
 
   bool swap = header.descr[0] == '>' && width > 1;
   bool fortran = header.fortran && header.shape.size() > 1;

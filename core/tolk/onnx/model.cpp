@@ -308,12 +308,12 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
     throw InvalidArgument(s.file.path + ": what this model computes depends on the values of its inputs, or "
                                         "these are texts or sequences; a saved form would serve this one "
                                         "call only");
-  // Inputs become PARAMs, in the order of the file.
   engine::CaptureParts parts;
   parts.device = s.device;
+  parts.settings = Config::current().codegen_text();
   std::vector<SavedInput> inputs;
   std::vector<UOp> storage;
-  UOpMap params;
+  engine::JitInputs arguments; // in the order of the file
   for (const ValueInfo& info : s.inputs) {
     const io::HostTensor& value = given.at(info.name).tensor;
     auto it = compiled->inputs.find(info.name);
@@ -321,26 +321,16 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
     inputs.push_back({info.name, value.dtype, value.shape, stored});
     storage.push_back(stored ? it->second : UOp());
     if (!stored) continue;
-    const UOp& node = it->second;
-    params[node] =
-        param_node(int64_t(parts.expected.size()), node.dtype(), elements_of(node), device_text(node));
-    parts.expected.push_back({{}, {}, elements_of(node), node.dtype(), device_text(node)});
-    parts.names.emplace_back(info.name);
+    arguments.inputs.push_back({it->second, {}, {}});
+    arguments.names.emplace_back(info.name);
   }
-  UOp list = engine::compile_linear(tolk::device(s.device), {}, compiled->prepared.linear);
-  std::vector<UOp> calls, src;
+  parts.planned = engine::with_params(
+      engine::compile_linear(tolk::device(s.device), {}, compiled->prepared.linear), arguments, parts);
   std::set<int64_t> bound;
-  for (const UOp& call : list.src()) {
-    src.assign({UOp(call.src(0))});
-    for (const UOp& argument : call.src().subspan(1)) {
-      src.push_back(substitute(argument, params));
-      for (const UOp& u : toposort(argument))
-        if (u.is(Op::BUFFER) && slot_of(u) >= 0 && !params.contains(u) && bound.insert(slot_of(u)).second)
-          parts.bound.emplace_back(u, engine::any_buffer_of(u));
-    }
-    calls.push_back(with_sources(call, src));
-  }
-  parts.planned = linear(calls);
+  for (const UOp& call : parts.planned.src())
+    for (const UOp& u : toposort(call.src().subspan(1)))
+      if (u.is(Op::BUFFER) && slot_of(u) >= 0 && bound.insert(slot_of(u)).second)
+        parts.bound.emplace_back(u, engine::any_buffer_of(u));
 
   engine::SaveOptions options;
   options.weights = true;

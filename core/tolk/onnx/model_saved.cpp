@@ -7,6 +7,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/base/packed.h"
+#include "tolk/base/rethrow.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/saved_capture.h"
@@ -114,13 +115,6 @@ ValueInfo value_info(const std::string& name, const io::HostTensor& tensor) {
   return info;
 }
 
-// The device that the file's values were on.
-std::string saved_device(std::string_view file) {
-  std::vector<Section> sections = unpack(engine::kCaptureMagic, engine::kCaptureVersion, file, "saved model");
-  PackReader meta("meta", section(sections, "meta"));
-  return meta.text();
-}
-
 } // namespace
 
 std::string saved_note(const std::vector<SavedInput>& inputs, const std::vector<SavedOutput>& outputs) {
@@ -156,6 +150,7 @@ struct SavedModel::State {
   Timings timings;
   std::mutex mutex;
 
+  void take(engine::LoadedCapture loaded);
   void fill(const std::map<std::string, io::Value>& given);
   io::Value read(const SavedOutput& output) const;
 };
@@ -178,54 +173,13 @@ SavedModel SavedModel::load(const std::string& path, const std::string& device_n
     throw InvalidArgument("a saved model runs on one device; \"" + device_name + "\" names " +
                           std::to_string(named.size()));
   state->device = tolk::device(named[0]).name();
-  std::shared_ptr<const io::MappedFile> file = io::MappedFile::open(path);
-  engine::LoadedCapture loaded;
   try {
-    engine::LoadOptions options;
-    options.devices[saved_device(file->text())] = state->device;
-    loaded = engine::load_capture(file->text(), options);
-    state->note = read_note(loaded.note, loaded.results.size());
-    size_t stored = 0;
-    for (const SavedInput& i : state->note.inputs) stored += i.stored;
-    if (loaded.parts.expected.size() != stored)
-      throw FormatError("section note is damaged: the kernels take " +
-                        std::to_string(loaded.parts.expected.size()) + " inputs, it describes " +
-                        std::to_string(stored));
-  } catch (const FormatError& e) {
-    throw FormatError(path + ": " + e.what());
+    state->take(engine::load_capture(io::MappedFile::open(path)->text(), {.device = state->device}));
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).starts_with(path)) throw;
+    rethrow_with(path + ": ");
   }
-  state->results = std::move(loaded.results);
-  for (const UOp& result : state->results)
-    if (!result || !engine::contiguous_storage(result))
-      throw FormatError(path + ": section result is damaged: an output is not in storage");
-  state->compiled = loaded.compiled;
-  for (const SavedInput& i : state->note.inputs) {
-    io::HostTensor type;
-    type.dtype = i.dtype, type.shape = i.shape;
-    state->inputs.push_back(value_info(i.name, type));
-    state->storage.emplace_back();
-    if (!i.stored) continue;
-    const engine::InputInfo& wanted = loaded.parts.expected[state->arguments.inputs.size()];
-    UOp node = buffer_node(fresh_user_slot(), carrier_of(i.dtype), int64_t(*io::element_count(i.shape)),
-                           state->device);
-    if (wanted.size != elements_of(node) || wanted.dtype != node.dtype())
-      throw FormatError(path + ": section note is damaged: input \"" + i.name +
-                        "\" is not what the kernels take");
-    engine::buffer_of(node)->allocate();
-    state->storage.back() = node;
-    state->arguments.inputs.push_back({node, {}, {}});
-    state->arguments.names.emplace_back(i.name);
-  }
-  for (const SavedOutput& o : state->note.outputs) {
-    state->outputs.push_back(value_info(o.name, o.tensor));
-    if (o.from == SavedOutput::From::Input && !state->storage[o.index])
-      throw FormatError(path + ": section note is damaged: output \"" + o.name +
-                        "\" is an input without "
-                        "elements");
-  }
-  if (loaded.parts.planned.nsrc() > 0)
-    state->captured = std::make_unique<engine::CapturedBase>(std::move(loaded.parts));
-  state->timings.import = ms_since(begin);
+  state->timings.import = ms_since(begin) - state->timings.compile;
   return SavedModel(std::move(state));
 }
 
@@ -236,6 +190,58 @@ std::string SavedModel::device() const { return state_->device; }
 Timings SavedModel::timings() const {
   std::lock_guard lock(state_->mutex);
   return state_->timings;
+}
+
+void SavedModel::State::take(engine::LoadedCapture loaded) {
+  note = read_note(loaded.note, loaded.results.size());
+  auto damaged = [](const std::string& why) { throw FormatError("section note is damaged: " + why); };
+  size_t stored = 0;
+  for (const SavedInput& i : note.inputs) stored += i.stored;
+  if (loaded.parts.expected.size() != stored)
+    damaged("the kernels take " + std::to_string(loaded.parts.expected.size()) + " inputs, it describes " +
+            std::to_string(stored));
+  if (!loaded.parts.variables.empty()) damaged("the kernels use variables, and no model has any");
+  results = std::move(loaded.results);
+  compiled = loaded.compiled;
+  timings.compile = loaded.compile_ms;
+  for (const SavedInput& i : note.inputs) {
+    io::HostTensor type;
+    type.dtype = i.dtype, type.shape = i.shape;
+    inputs.push_back(value_info(i.name, type));
+    storage.emplace_back();
+    if (!i.stored) continue;
+    const engine::InputInfo& wanted = loaded.parts.expected[arguments.inputs.size()];
+    UOp node =
+        buffer_node(fresh_user_slot(), carrier_of(i.dtype), int64_t(*io::element_count(i.shape)), device);
+    if (wanted.size != elements_of(node) || wanted.dtype != node.dtype() || wanted.device != device ||
+        wanted.view || !wanted.vars.empty() || wanted.size == 0 ||
+        loaded.parts.names[arguments.inputs.size()] != engine::JitName(i.name))
+      damaged("input \"" + i.name + "\" is not what the kernels take");
+    engine::buffer_of(node)->allocate();
+    storage.back() = node;
+    arguments.inputs.push_back({node, {}, {}});
+    arguments.names.emplace_back(i.name);
+  }
+  for (const SavedOutput& o : note.outputs) {
+    outputs.push_back(value_info(o.name, o.tensor));
+    if (o.from == SavedOutput::From::Known) continue;
+    // Where its bytes are after a run.
+    DType carrier = carrier_of(o.tensor.dtype);
+    auto count = int64_t(*io::element_count(o.tensor.shape));
+    if (o.from == SavedOutput::From::Result) {
+      UOp place = results[o.index] ? engine::contiguous_storage(results[o.index]) : UOp();
+      if (!place || place.dtype() != carrier || elements_of(place) != count || device_of(place) != device)
+        damaged("output \"" + o.name + "\" is not what the kernels write");
+    } else {
+      const UOp& input = storage[o.index];
+      uint64_t bytes = input ? storage_bytes(input.dtype(), uint64_t(elements_of(input))) : 0,
+               wanted = storage_bytes(carrier, uint64_t(count));
+      if (!input || o.offset > bytes || wanted > bytes - o.offset)
+        damaged("output \"" + o.name + "\" is no part of its input");
+    }
+  }
+  if (loaded.parts.planned.nsrc() > 0)
+    captured = std::make_unique<engine::CapturedBase>(std::move(loaded.parts));
 }
 
 void SavedModel::State::fill(const std::map<std::string, io::Value>& given) {
@@ -275,8 +281,6 @@ io::Value SavedModel::State::read(const SavedOutput& output) const {
     int64_t count = int64_t(*io::element_count(output.tensor.shape));
     bytes = engine::read_bytes(slice_node(storage[output.index], carrier, int64_t(output.offset), count));
   }
-  if (bytes.size() != storage_bytes(carrier, *io::element_count(output.tensor.shape)))
-    throw FormatError(path + ": section note is damaged: output \"" + output.name + "\" has another size");
   io::HostTensor tensor = io::copy_tensor(carrier, output.tensor.shape, bytes);
   if (carrier == output.tensor.dtype) return tensor;
   std::optional<io::HostTensor> packed = io::convert_exact(tensor, output.tensor.dtype);
@@ -289,9 +293,13 @@ std::vector<io::Value> SavedModel::run(const std::map<std::string, io::Value>& g
   std::lock_guard lock(s.mutex);
   auto begin = Clock::now();
   s.fill(given);
-  if (s.captured) s.captured->replay(s.arguments, engine::known_storage);
   std::vector<io::Value> outputs;
-  for (const SavedOutput& o : s.note.outputs) outputs.push_back(s.read(o));
+  try {
+    if (s.captured) s.captured->replay(s.arguments, engine::known_storage);
+    for (const SavedOutput& o : s.note.outputs) outputs.push_back(s.read(o));
+  } catch (const Error&) {
+    rethrow_with(s.path + ": ");
+  }
   if (s.timings.first_run == 0)
     s.timings.first_run = ms_since(begin);
   else

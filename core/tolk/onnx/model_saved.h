@@ -26,16 +26,17 @@ public:
   // Whether a file begins as saved models do; false for what cannot be read.
   static bool is_one(const std::string& path);
   // `device` as DEVICE=, empty for the default. On another kind of device than the file was made for, the
-  // kernels are compiled anew. Throws FormatError that names the file: damage, or a capture that is no model;
-  // InvalidArgument, DeviceError, CompileError.
+  // kernels are compiled anew, and so for settings that ask for other code (engine/saved_capture.h). Throws,
+  // always with the file's name, FormatError: damage, or a capture that is no model; InvalidArgument,
+  // DeviceError, CompileError, OutOfMemory.
   static SavedModel load(const std::string& path, const std::string& device = {});
 
   const std::vector<ValueInfo>& inputs() const; // with their fixed shapes
   const std::vector<ValueInfo>& outputs() const;
   // As Model::run. Throws InvalidArgument for an input that is missing, unknown, or of another type or shape.
   std::vector<io::Value> run(const std::map<std::string, io::Value>& inputs);
-  // import: reading the file and preparing the kernels; schedule stays 0. compile: whether kernels had to be
-  // compiled shows in compiled().
+  // import: reading the file and preparing its kernels; compile: those whose code in the file could not be
+  // used; schedule stays 0.
   Timings timings() const;
   size_t compiled() const; // kernels whose code in the file could not be used
   std::string device() const;

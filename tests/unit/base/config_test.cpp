@@ -70,6 +70,36 @@ BOOST_AUTO_TEST_CASE(bad_values_are_refused_by_name_and_range) {
              0);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_supported_yet_is_refused_or_told) {
+  BOOST_TEST(
+      in_child([] { return rejects("FAST_MATH", "1", {"FAST_MATH=1", "not supported yet"}) ? 0 : 1; }) == 0);
+  BOOST_TEST(
+      in_child([] { return rejects("PARTIAL_CONTIG", "2", {"PARTIAL_CONTIG=2", "unset it"}) ? 0 : 1; }) == 0);
+  BOOST_TEST(in_child([] {
+               ::setenv("FAST_MATH", "0", 1);
+               ::setenv("VIZ", "1", 1);
+               ::setenv("BEAM", "4", 1);
+               Config config = Config::from_environment();
+               std::vector<std::string> idle = idle_variables();
+               bool told = idle.size() == 2 && idle[0].starts_with("VIZ=1 is not supported yet") &&
+                           idle[1].starts_with("BEAM=4 is not supported yet");
+               return told && config.beam == 4 ? 0 : 1;
+             }) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(with_a_list_for_problems_bad_values_keep_their_defaults) {
+  BOOST_TEST(in_child([] {
+               ::setenv("JIT", "9", 1);
+               ::setenv("DEBUG", "2", 1);
+               std::vector<std::string> problems;
+               Config config = Config::from_environment(&problems);
+               if (problems.size() != 1 || config.jit != 1 || config.debug != 2) return 1;
+               for (const ConfigRow& row : config_rows())
+                 if ((row.name == "JIT") != (row.problem.find("JIT=9 is out of range") == 0)) return 2;
+               return 0;
+             }) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(scopes_nest_and_belong_to_their_thread) {
   int64_t before = Config::current().split_reduce;
   Config config = Config::current();
@@ -98,7 +128,7 @@ BOOST_AUTO_TEST_CASE(the_digest_changes_with_settings_that_change_code_and_with_
   other.debug = 7 - other.debug;
   other.parallel += 1;
   BOOST_TEST(other.codegen_digest() == digest);
-  other.fast_math = 1 - other.fast_math;
+  other.no_opt = 1 - other.no_opt;
   BOOST_TEST(other.codegen_digest() != digest);
 }
 

@@ -2,6 +2,7 @@
 
 #include "tolk/base/check.h"
 #include "tolk/base/error.h"
+#include "tolk/base/rethrow.h"
 
 using namespace tolk;
 
@@ -30,4 +31,25 @@ BOOST_AUTO_TEST_CASE(every_leaf_is_an_error) {
   check(static_cast<PluginError*>(nullptr));
   check(static_cast<ImportError*>(nullptr));
   check(static_cast<InternalError*>(nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(context_keeps_the_leaf) {
+  auto text = []<class T>(T*) {
+    try {
+      try {
+        throw T("reason");
+      } catch (const Error&) {
+        rethrow_with("file: ", "\nnote");
+      }
+    } catch (const T& e) {
+      return std::string(e.what());
+    }
+  };
+  for (const std::string& t :
+       {text(static_cast<InvalidArgument*>(nullptr)), text(static_cast<JitError*>(nullptr)),
+        text(static_cast<DeviceError*>(nullptr)), text(static_cast<OutOfMemory*>(nullptr)),
+        text(static_cast<CompileError*>(nullptr)), text(static_cast<GraphError*>(nullptr)),
+        text(static_cast<FormatError*>(nullptr)), text(static_cast<PluginError*>(nullptr)),
+        text(static_cast<ImportError*>(nullptr)), text(static_cast<InternalError*>(nullptr))})
+    BOOST_TEST(t == "file: reason\nnote");
 }

@@ -1,6 +1,7 @@
 #include "tolk/io/mapped_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -45,6 +46,43 @@ BOOST_AUTO_TEST_CASE(a_written_file_replaces_the_old_one_and_leaves_nothing_besi
   BOOST_TEST(old->text() == "old content");
   auto entries = std::filesystem::directory_iterator(dir.file(""));
   BOOST_TEST(std::distance(begin(entries), end(entries)) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_stays_and_what_it_leads_to_is_written) {
+  namespace fs = std::filesystem;
+  test::TempDir dir;
+  fs::create_directory(dir.file("far"));
+  std::string real = dir.write("far/real", "old"), link = dir.file("link"), second = dir.file("second");
+  fs::permissions(real, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("far/real", link); // relative to the link's folder
+  fs::create_symlink(link, second);
+  write_file(second, test::bytes_of("new"));
+  BOOST_TEST(fs::is_symlink(link));
+  BOOST_TEST(fs::is_symlink(second));
+  BOOST_TEST(test::slurp(real) == "new");
+  BOOST_TEST((fs::status(real).permissions() == (fs::perms::owner_read | fs::perms::owner_write)));
+  fs::create_symlink("far/nothing yet", dir.file("dangling"));
+  write_file(dir.file("dangling"), test::bytes_of("made"));
+  BOOST_TEST(test::slurp(dir.file("far/nothing yet")) == "made");
+  fs::create_symlink("circle", dir.file("circle"));
+  test::expect_error<InvalidArgument>([&] { write_file(dir.file("circle"), {}); },
+                                      {"/circle", "leads to itself"});
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_leaves_the_old_content) {
+  test::TempDir dir;
+  test::expect_error<InvalidArgument>([&] { write_file(dir.file(""), {}); }, {"is a folder"});
+  if (std::filesystem::exists("/dev/full"))
+    test::expect_error<InvalidArgument>([&] { write_file("/dev/full", test::bytes_of("x")); },
+                                        {"/dev/full", "cannot write", "No space left"});
+  if (::geteuid() == 0) return; // whom no folder refuses
+  std::string path = dir.write("a", "old");
+  std::filesystem::permissions(dir.file(""),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  test::expect_error<InvalidArgument>([&] { write_file(path, test::bytes_of("new")); },
+                                      {"/a", "cannot write a file beside it"});
+  std::filesystem::permissions(dir.file(""), std::filesystem::perms::owner_all);
+  BOOST_TEST(test::slurp(path) == "old");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

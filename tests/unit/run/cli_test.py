@@ -40,6 +40,16 @@ def relu_model(dims):
     return field(1, 8) + field(7, graph) + field(8, field(2, 14))
 
 
+def reshape_model():
+    """y = Reshape(x, [3]), x f32[N]: it needs N = 3."""
+    value = lambda dim: field(2, field(1, field(1, 1) + field(2, field(1, dim))))
+    shape = field(1, 1) + field(2, 7) + field(8, "s") + field(7, varint(3))
+    node = field(1, "x") + field(1, "s") + field(2, "y") + field(4, "Reshape")
+    graph = field(1, node) + field(2, "g") + field(5, shape) + field(11, field(1, "x") + value(field(2, "N")))
+    graph += field(12, field(1, "y") + value(field(1, 3)))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 14))
+
+
 def tensor(values):
     return field(1, len(values)) + field(2, 1) + field(9, struct.pack(f"<{len(values)}f", *values))
 
@@ -61,13 +71,13 @@ def main():
                 file.write(content)
             return path
 
-        def run(*arguments, device=device, stdin=""):
-            env = {**os.environ, **({"DEVICE": device} if device else {})}
+        def run(*arguments, device=device, stdin="", **settings):
+            env = {**os.environ, **({"DEVICE": device} if device else {}), **settings}
             result = subprocess.run([program, *arguments], capture_output=True, text=True, env=env, input=stdin, timeout=100)
             return result.returncode, result.stdout, result.stderr
 
-        def refused(arguments, *words):
-            code, out, err = run(*arguments)
+        def refused(arguments, *words, **settings):
+            code, out, err = run(*arguments, **settings)
             check(code == 2, f"{arguments}: exit status {code}, not 2")
             check(out == "", f"{arguments}: standard output has {out!r}")
             lines = [line for line in err.split("\n") if line.startswith("tolk-run: ")]
@@ -95,7 +105,21 @@ def main():
         code, out, _ = run("--list-devices", "--json")
         check(code == 0 and isinstance(json.loads(out), dict), "--list-devices --json")
 
+        # What explains settings works while one of them is wrong; everything else does not.
+        for arguments in (["--help"], ["--version"], ["--env"], ["--list-devices"], ["--list-devices", "--json"]):
+            code, out, err = run(*arguments, JIT="9")
+            check(code == 0 and out and "JIT=9 is out of range" in err, f"{arguments} with JIT=9: {code} {err}")
+        code, out, _ = run("--env", JIT="9")
+        line = next((line for line in out.split("\n") if line.startswith("JIT ")), "")
+        check(line.split()[1:2] == ["9"] and "problem: JIT=9" in out, f"--env with JIT=9: {out}")
+        rows = {row["name"]: row for row in json.loads(run("--env", "--json", JIT="9")[1])}
+        check(rows["JIT"]["value"] == "9" and rows["JIT"]["problem"] and not rows["DEBUG"]["problem"], "--env --json with JIT=9")
+
         model = write("relu.onnx", relu_model([3]))
+        refused([model], "JIT=9 is out of range", JIT="9")
+        refused([model], "FAST_MATH=1 is not supported yet", FAST_MATH="1")
+        code, _, err = run(model, VIZ="1", BEAM="2")
+        check(code == 0 and "VIZ=1 is not supported yet" in err and "BEAM=2 is not" in err, f"idle settings: {code} {err}")
         x = write("x.npy", npy([1.5, 0.0, 2.0]))
         y = os.path.join(folder, "y.npy")
         code, out, err = run(model, "--input", f"x={x}", "--output", f"y={y}", "--runs", "3", "--json")
@@ -137,6 +161,33 @@ def main():
             refused([write("cut.tolk", content[:length])], "cut.tolk")
         refused([write("flip.tolk", content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])], "flip.tolk", "checksum")
         refused([model, "--save", "/proc/nonexistent/m.tolk"], "/proc/nonexistent/m.tolk")
+        refused([model, "--save", folder], folder, "is a folder")
+        if os.path.exists("/dev/full"):
+            os.remove(stored)
+            refused([model, "--save", "/dev/full", "--output", f"y={stored}"], "/dev/full", "No space left")
+            check(os.path.exists(stored), "outputs are stored although the save fails")
+        link = os.path.join(folder, "link.tolk")
+        os.symlink("relu.tolk", link)
+        code, out, err = run(model, "--save", link)
+        check(code == 0 and os.path.islink(link) and run(saved)[0] == 0, f"--save through a link: {code} {err}")
+        # Damaged where its kind is written, it is still taken for what its name says.
+        for at in range(8):
+            refused([write("begin.tolk", content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])], "begin.tolk",
+                    "named like a saved model", "ONNX")
+        code, out, err = run(write("really.tolk", relu_model([3])))
+        check(code == 0, f"an ONNX model of another name: {code} {err}")
+        code, out, err = run(saved, NOOPT="1")
+        check(code == 0 and "compile" in out, f"a saved model with NOOPT=1: {code} {err}")
+        refused([saved], "relu.tolk", "TARGET=nonsense", TARGET="nonsense")
+        if device:
+            for file in (model, saved):
+                refused([file], f"DEVICE={device},{device}:1 names 2 devices", "--device", DEVICE=f"{device},{device}:1")
+                refused([file, "--device", f"{device},{device}:1"], "names 2 devices", f"--device {device}")
+            code, out, err = run(model, "--device", device, DEVICE=f"{device},{device}:1")
+            check(code == 0, f"--device wins over a list: {code} {err}")
+        for file in (model, saved):
+            code, out, _ = run(file, "--device", "NULL")
+            check(code == 0 and "note: NULL computes nothing" in out, f"NULL says what it is: {out}")
 
         write("case/model.onnx", relu_model([3]))
         write("case/test_data_set_0/input_0.pb", tensor([1.5, 0.0, 2.0]))
@@ -166,6 +217,11 @@ def main():
         refused([write("cut.onnx", relu_model([3])[:-20])], "cut.onnx", "damaged")
         refused([model, "--input", f"x={write('bad.npy', npy([1.0, 2.0, 3.0])[:-4])}"], "bad.npy", "needs 12 bytes", "has 8")
         refused([model, "--input", f"x={write('two.npy', npy([1.0, 2.0]))}"], "two.npy", '"x" f32[3]', "[2]")
+        refused([model, "--input", f"x={write('long.npy', npy([1.0, 2.0, 3.0]) + b'more')}"], "long.npy", "4 bytes follow")
+        # Sizes that were assumed may be why a model fails: they are named beside the reason.
+        refused([write("reshape.onnx", reshape_model())], 'dimension "N" of input "x" is open, 1 is used', '--dim "N=N"')
+        code, _, err = run(os.path.join(folder, "reshape.onnx"), "--dim", "N=3")
+        check(code == 0 and "note" not in err, f"with the size it needs: {code} {err}")
         refused([model, "--input", f"z={x}"], 'no input "z"', '"x" f32[3]')
         refused([model, "--output", "z=z.npy"], 'no output "z"', "y")
         refused([model, "--output", "y=/proc/nonexistent/y.npy"], "/proc/nonexistent/y.npy", "No such file")

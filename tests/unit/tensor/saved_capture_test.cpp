@@ -14,6 +14,7 @@
 #include "device_runs.h"
 #include "jit_support.h"
 #include "other_process.h"
+#include "saved_mutations.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/graph_call.h"
 #include "tolk/engine/storage.h"
@@ -237,7 +238,7 @@ BOOST_AUTO_TEST_CASE(SL_05_damage_is_found_before_a_device_is_opened) {
       unpack(engine::kCaptureMagic, engine::kCaptureVersion, file, "saved capture");
   std::string newer = pack(engine::kCaptureMagic, engine::kCaptureVersion + 1, sections);
   check("version + 1", newer);
-  BOOST_TEST(has(refused(newer), "version 2, this library reads up to 1"));
+  BOOST_TEST(has(refused(newer), "version 3, this library reads up to 2"));
   // With right checksums, what the sections say must still make sense.
   for (const Section& s : sections) {
     std::vector<Section> fewer;
@@ -397,6 +398,64 @@ BOOST_AUTO_TEST_CASE(P_37_only_captures_can_be_saved) {
   BOOST_TEST(!save_jit(f).empty());
   auto jit = engine::TinyJit<UOp>::create({.function = [](const engine::JitInputs&) { return UOp(); }});
   BOOST_TEST(has(refusal<JitError>([&] { engine::save(jit); }), "can't save an uncaptured JIT"));
+}
+
+// State, temporaries, a variable and a view of an input: each a part of the file of its own.
+BOOST_AUTO_TEST_CASE(what_does_not_agree_with_itself_is_a_format_error) {
+  DeviceScope scope("INTERP");
+  Variable n("n", 1, 8);
+  Tensor table = tensor(ramp(8)), total = tensor({0, 0});
+  Jit f([&](Tensor x, SInt size) {
+    Tensor inner = ((x * 2).contiguous().flip({0}) + 1).contiguous();
+    total.assign(total + inner).realize();
+    return table.narrow(0, 0, size).sum() + total;
+  });
+  for (int64_t size : {2, 3}) f(tensor({1, 2, 3, 4}).narrow(0, 1, 2), n.bind(size));
+  std::string file = save_jit(f, {.weights = true});
+  load_jit(file)(tensor({1, 2, 3, 4}).narrow(0, 1, 2), n.bind(4));
+  test::SavedMutations mutations(file, 3);
+  size_t refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    test::SavedMutations::Mutation m = mutations.next();
+    std::string where = std::to_string(i) + ", " + m.what;
+    BOOST_TEST_CONTEXT(where) {
+      try {
+        LoadedJit g = load_jit(m.file);
+      } catch (const InternalError& e) {
+        BOOST_ERROR("an error of ours: " << e.what());
+      } catch (const Error&) {
+        ++refused;
+      } catch (const std::exception& e) {
+        BOOST_ERROR("no error of tolk: " << e.what());
+      }
+    }
+  }
+  BOOST_TEST(refused > 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(files_of_version_1_which_have_no_settings_are_read) {
+  DeviceScope scope("INTERP");
+  auto f = sum_plus();
+  for (int i = 0; i < 3; ++i) f(ones(100), ones(1));
+  std::vector<Section> sections =
+      unpack(engine::kCaptureMagic, engine::kCaptureVersion, save_jit(f), "saved capture");
+  for (Section& s : sections)
+    if (s.name == "meta") s.bytes.resize(s.bytes.size() - 8 - Config::current().codegen_text().size());
+  std::string file = pack(engine::kCaptureMagic, 1, sections);
+  BOOST_TEST(engine::load_capture(file).compiled == 0U);
+  BOOST_TEST(load_jit(file)(ones(100), ones(1))[0].item() == 102);
+}
+
+BOOST_AUTO_TEST_CASE(replays_are_validated_kernel_by_kernel) {
+  DeviceScope scope("NULL");
+  Jit f([](Tensor x) { return ((x + 1).contiguous().flip({0}) * 2).contiguous().sum({0}, true); });
+  Tensor x = tensor({1, 2, 3});
+  f(x), f(x);
+  LoadedJit g = load_jit(save_jit(f));
+  Settings settings([](Config& c) { c.validate_with_cpu = 1; });
+  // The null device computes nothing: the first kernel is wrong.
+  BOOST_TEST(has(refusal<DeviceError>([&] { f(x); }), "differs from the interpreter"));
+  BOOST_TEST(has(refusal<DeviceError>([&] { g(x); }), "differs from the interpreter"));
 }
 
 BOOST_AUTO_TEST_CASE(weights_come_from_the_file_or_from_the_caller) {
