@@ -1,8 +1,11 @@
 #include "tolk/engine/capture.h"
 
+#include <algorithm>
+
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/uop/build.h"
 
 namespace tolk::engine {
 namespace {
@@ -12,18 +15,30 @@ std::vector<Capturer>& registry() {
   return all;
 }
 
+// Slots.
+std::vector<int64_t>& uncaptured() {
+  thread_local std::vector<int64_t> all;
+  return all;
+}
+
 } // namespace
 
 const std::vector<Capturer>& capturing() { return registry(); }
 
 CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
   registry().push_back(std::move(capturer));
+  uncaptured().clear();
 }
 
 // Scopes nest, so the own entry is the last one, and what were above it are gone.
 CaptureScope::~CaptureScope() { registry().resize(place_); }
 
 bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }
+
+void note_uncaptured(const UOp& buffer) { uncaptured().push_back(slot_of(buffer)); }
+bool was_uncaptured(const UOp& buffer) {
+  return std::find(uncaptured().begin(), uncaptured().end(), slot_of(buffer)) != uncaptured().end();
+}
 
 void capture(const UOp& linear, const VarVals& vars) {
   TOLK_CHECK(!registry().empty(), "a schedule was handed to a capture that is not there");

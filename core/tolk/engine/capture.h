@@ -42,6 +42,11 @@ private:
 // Whether schedules of this thread are captured: there is a capturer, and CAPTURING is not 0.
 TOLK_API bool is_capturing();
 
+// Storage of what this thread computed at once, by CAPTURING=0, since its newest capture began: that replays
+// read its value is what was asked for.
+TOLK_API void note_uncaptured(const UOp& buffer);
+TOLK_API bool was_uncaptured(const UOp& buffer);
+
 // Hands a schedule to the newest capturer; there must be one. A schedule without calls is dropped.
 TOLK_API void capture(const UOp& linear, const VarVals& vars);
 

@@ -13,6 +13,7 @@
 #include "tolk/engine/storage.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
@@ -141,6 +142,7 @@ void CapturedBase::find_facts() {
           it->second.overwritten_first = access.overwrites[i] && base == argument;
         }
         it->second.writes += access.writes[i];
+        if (access.writes[i] && it->second.writes == 1 && slot_of(base) >= 0) written_.push_back(base);
       }
       if (in_arena || reaches_param(argument)) continue;
       for (const BufferRef& b : shards_of(resolve_buffer(binding_, {}, argument)))
@@ -234,6 +236,11 @@ void CapturedBase::part_aliases(std::vector<AnyBuffer>& buffers) {
                        std::to_string(std::max(i, j)) + " share storage, and input " + std::to_string(i) +
                        " is updated in place");
   }
+  for (size_t i : to_copy)
+    if (std::find(parts_.returned.begin(), parts_.returned.end(), i) != parts_.returned.end())
+      throw JitError("input " + std::to_string(i) +
+                     " is returned as it is, and its storage is overwritten by this call: it is, say, the "
+                     "result of an earlier one. Pass a clone()");
   for (size_t i : to_copy) {
     if (!has_value(staging_[i])) staging_[i] = like(buffers[i]);
     std::vector<BufferRef> to = shards_of(staging_[i]), from = shards_of(buffers[i]);
@@ -251,6 +258,10 @@ void CapturedBase::replay(const JitInputs& inputs, const Resolver& buffers, bool
   for (const JitInput& input : inputs.inputs) options.input_uops.push_back(input.storage);
   options.var_vals = inputs.var_vals;
   options.jit = true, options.wait = wait;
+  for (const UOp& node : written_) version_of(node).note_written(fresh_version());
+  for (size_t i = 0; i < written_inputs_.size(); ++i)
+    if (const UOp& node = inputs.inputs[i].storage; written_inputs_[i] && node.is(Op::BUFFER))
+      version_of(node).note_written(fresh_version());
   if (size_t n = num_calls(); n >= 10) log::debug(1, "jit execs " + std::to_string(n) + " calls");
   run_linear(ambient_, parts_.to_program, binding_, linear_, options);
 }

@@ -16,6 +16,7 @@
 #include "tolk/schedule/memory_plan.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
@@ -27,6 +28,8 @@ JitError nested() {
   return JitError("having TinyJit inside another TinyJit is not supported: its kernels would be missing from "
                   "the outer replay. Call the function itself there");
 }
+
+JitError nothing_captured(const std::string& why) { return JitError("didn't JIT anything! " + why); }
 
 // The calls with every BUFFER of the map replaced in their arguments; bodies name none.
 std::vector<UOp> with_storage(const std::vector<UOp>& calls, const UOpMap& map) {
@@ -110,6 +113,12 @@ struct Recording {
       linears.push_back(linear), vars.push_back(values);
     };
   }
+  std::vector<UOp> calls() const {
+    std::vector<UOp> all;
+    for (const UOp& recorded : linears)
+      for (const UOp& call : calls_of(recorded)) all.push_back(call);
+    return all;
+  }
   static std::string conflict(const std::string& name, int64_t a, int64_t b) {
     return "conflicting values for JIT var " + name + ": " + std::to_string(a) + " and " + std::to_string(b);
   }
@@ -164,7 +173,7 @@ private:
   }
   bool is_input(const UOp& u) const {
     if (inputs_.contains(u)) return true;
-    auto* realized = dynamic_cast<schedule::Realized*>(u.attachment());
+    const schedule::Realized* realized = schedule::realized_link(u);
     return realized && inputs_.contains(base_of(realized->storage));
   }
   bool depends(const UOp& value) {
@@ -197,13 +206,35 @@ private:
 
 int capture_beam(const Config& config) { return int(config.jit_beam >= 0 ? config.jit_beam : config.beam); }
 
-struct Flag {
-  explicit Flag(bool& flag) : flag(flag) { flag = true; }
-  ~Flag() { flag = false; }
-  Flag(const Flag&) = delete;
-  Flag& operator=(const Flag&) = delete;
-  bool& flag;
-};
+// Storage that came to its contents while the capture went on and not by what it recorded: another thread's
+// work. Replays would read what it was at the capture. What they also write is theirs from then on.
+void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs, int64_t first_slot) {
+  Nodes written;
+  std::vector<UOp> read;
+  for (const UOp& call : calls) {
+    CallAccess access = access_of(call);
+    for (size_t i = 0; i < access.arguments.size(); ++i)
+      for (const UOp& base : bases_of(access.arguments[i])) {
+        if (!base.is(Op::BUFFER) || slot_of(base) < first_slot || inputs.contains(base)) continue;
+        if (access.writes[i])
+          written.insert(base);
+        else if (device_text(base) != "HOST")
+          read.push_back(base);
+      }
+  }
+  for (const UOp& base : read) {
+    if (written.contains(base) || was_uncaptured(base)) continue;
+    std::optional<AnyBuffer> known = known_storage(base);
+    if (!known) continue;
+    for (const BufferRef& b : shards_of(*known))
+      if (b->is_allocated())
+        throw JitError("a captured kernel reads " + std::to_string(elements_of(base)) + " " +
+                       name(base.dtype()) + " on " + device_text(base) +
+                       " that another thread computed while the function was captured, so every replay would "
+                       "read this one value. Compute it in the function itself, or before the call and pass "
+                       "it as an input");
+  }
+}
 
 } // namespace
 
@@ -234,6 +265,16 @@ std::optional<AnyBuffer> known_storage(const UOp& node) {
   return any_buffer_of(node);
 }
 
+InUse::Claim::Claim(InUse& object) : object_(object) {
+  std::thread::id nobody;
+  if (object.by_.compare_exchange_strong(nobody, std::this_thread::get_id())) return;
+  if (nobody == std::this_thread::get_id()) throw nested();
+  throw JitError(
+      "another thread is in a call of this captured function, and one thread at a time may call it: its "
+      "results share storage. Give each thread a Jit of its own, or let one wait for the other");
+}
+InUse::Claim::~Claim() { object_.by_.store({}); }
+
 JitCore::JitCore(Options options, bool has_function, bool has_capture)
     : options_(std::move(options)), has_function_(has_function), cnt_(has_capture ? 2 : 0) {}
 
@@ -249,8 +290,7 @@ JitCore::Outcome JitCore::call(const JitInputs& inputs, const Resolver& buffers,
                                const std::function<void()>& body,
                                const std::function<void(CaptureParts)>& publish,
                                const std::function<void()>& replay) {
-  if (busy_) throw nested();
-  Flag guard(busy_);
+  InUse::Claim claim(in_use_);
   const Config& config = Config::current();
   if (config.jit == 0 && has_function_) {
     body();
@@ -269,6 +309,11 @@ JitCore::Outcome JitCore::call(const JitInputs& inputs, const Resolver& buffers,
     replay();
     return Outcome::Replayed;
   }
+  if (config.capturing == 0)
+    throw nothing_captured(
+        "CAPTURING=0 is set, so that the kernels of the function would run at once and the "
+        "capture would stay empty. Unset it for this call, or set JIT=0 to run the "
+        "function without capturing");
   publish(capture(inputs, buffers, held, body));
   cnt_ = 2;
   return Outcome::Captured;
@@ -285,6 +330,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
   for (const JitInput& input : inputs.inputs) input_nodes.push_back(input.storage);
   const Nodes input_set(input_nodes.begin(), input_nodes.end());
   Recording recording;
+  const int64_t first_slot = fresh_user_slot();
   try {
     {
       Links links(input_set);
@@ -294,9 +340,10 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
       body();
     }
     if (recording.linears.empty())
-      throw JitError("didn't JIT anything! The function computes nothing that its inputs, or anything else, "
-                     "would need computed again");
+      throw nothing_captured("The function computes nothing that its inputs, or anything else, would need "
+                             "computed again");
     recording.require_inputs(inputs.var_vals);
+    refuse_foreign(recording.calls(), input_set, first_slot);
   } catch (...) {
     run_recorded(on, parts.to_program, recording);
     throw;
@@ -304,10 +351,11 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
   log::debug(1, "JIT captured " + std::to_string(recording.linears.size()) + " linears with " +
                     std::to_string(inputs.inputs.size()) + " inputs");
 
-  std::vector<UOp> calls;
-  for (const UOp& recorded : recording.linears)
-    for (const UOp& call : calls_of(recorded)) calls.push_back(call);
+  std::vector<UOp> calls = recording.calls();
   recording.linears.clear();
+  // What the function leaves behind names storage as it is now, and reads it as the last replay left it.
+  for (const UOp& node : buffers_of(calls))
+    if (slot_of(node) >= 0) version_of(node).keep(written_version(node));
 
   // What keeps its identity: inputs, what the caller holds, what the resolver knows.
   Nodes kept = input_set;
@@ -345,7 +393,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
     log::debug(1, "pruned from " + std::to_string(compiled.nsrc()) + " -> " +
                       std::to_string(pruned.kept.nsrc()) + " kernels");
     if (pruned.kept.nsrc() == 0)
-      throw JitError("didn't JIT anything! No kernel depends on an input, and pruning keeps no others");
+      throw nothing_captured("No kernel depends on an input, and pruning keeps no others");
     if (pruned.once.nsrc() > 0) {
       BufferBinding binding(on);
       for (const auto& [node, buffer] : parts.bound) seed_any(binding, node, buffer);

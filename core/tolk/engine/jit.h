@@ -14,12 +14,14 @@
 // One thread at a time may use one object; different objects, also on one device, any threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -95,6 +97,8 @@ struct CaptureParts {
   std::vector<std::pair<UOp, AnyBuffer>> bound; // storage of nodes
   std::string settings;                         // Config::codegen_text of what it was compiled with
   std::vector<UOp> once;                        // of these, what pruning computed once: never freed
+  // Inputs that the function returns as they are: none may lie in storage that a replay overwrites.
+  std::vector<size_t> returned = {};
 };
 
 // The LINEAR with PARAM k in place of the storage of input k; puts names and what replays expect into
@@ -127,7 +131,7 @@ public:
 
   // Checks the inputs, then runs. Throws JitError for inputs that are not as expected: "args mismatch in
   // JIT", "input count mismatch", "input I mismatch", "input I has no backing buffer", "duplicate inputs to
-  // JIT", `variable "n"`; nothing has run then.
+  // JIT", `variable "n"`; nothing has run then. All storage that is written has a new version afterwards.
   void replay(const JitInputs& inputs, const Resolver& buffers, bool wait = false);
 
   // Gives back the memory of arenas, of copies of inputs and of everything that replays overwrite before they
@@ -156,7 +160,8 @@ private:
   // host's memory over in its place, which would then keep the updates.
   std::unordered_set<UOp, UOpHash> updated_arenas_;
   std::vector<bool> written_inputs_;
-  Ranges static_ranges_; // what calls touch besides inputs
+  std::vector<UOp> written_; // BUFFERs besides the inputs that replays write and nodes name
+  Ranges static_ranges_;     // what calls touch besides inputs
   std::vector<AnyBuffer> staging_;
   uint64_t input_copies_ = 0;
   BufferBinding binding_; // last: it goes first, with its graphs
@@ -169,6 +174,29 @@ public:
 };
 
 enum class Phase { Warmup, Capture, Exec };
+
+// Keeps calls of one object apart.
+class InUse {
+public:
+  InUse() = default;
+  InUse(const InUse&) {} // another object
+  InUse& operator=(const InUse&) { return *this; }
+  // Throws JitError: "having TinyJit inside another TinyJit is not supported" for a call inside a call,
+  // "another thread is in a call" otherwise.
+  class TOLK_API Claim {
+  public:
+    explicit Claim(InUse& object);
+    ~Claim();
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+
+  private:
+    InUse& object_;
+  };
+
+private:
+  std::atomic<std::thread::id> by_;
+};
 
 // The phases and the capture, without the function's result; TinyJit adds that.
 class TOLK_API JitCore {
@@ -198,7 +226,7 @@ private:
   Options options_;
   bool has_function_;
   int cnt_ = 0;
-  bool busy_ = false;
+  InUse in_use_;
 };
 
 template <class R> class TinyJit {
@@ -215,6 +243,9 @@ public:
     // Besides what `held` names, every buffer that something outside of the captured schedules still refers
     // to when the function has returned keeps its contents after the call.
     bool hold_reachable = false;
+    // What replays return, made from what the captured call returned; adds inputs that are part of it to
+    // `returned`. Empty: that value.
+    std::function<R(R value, const JitInputs& inputs, std::vector<size_t>& returned)> kept = {};
   };
   // Throws InvalidArgument "need either a function or a CapturedJit".
   static TinyJit create(Options options) {
@@ -241,14 +272,17 @@ public:
   // when the call returns. JIT=0 runs the function at every call, unless there is none.
   //
   // The value of the function, or of the captured call: the same at every replay. Throws JitError "having
-  // TinyJit inside another TinyJit is not supported", "didn't JIT anything!", `variable "n" is bound inside
-  // the jitted function but is not an input`, and what CapturedBase::replay throws.
+  // TinyJit inside another TinyJit is not supported", "another thread is in a call of this captured
+  // function", "didn't JIT anything!", `variable "n" is bound inside the jitted function but is not an
+  // input`, "that another thread computed while the function was captured", and what CapturedBase::replay
+  // throws.
   R call(const JitInputs& inputs, const Resolver& buffers, const HeldNodes& held = {}, bool wait = false) {
     std::optional<R> value;
     auto outcome = core_.call(
         inputs, buffers, held, [&] { value.emplace(function_(inputs)); },
         [&](CaptureParts parts) {
-          auto fresh = std::make_shared<CapturedJit<R>>(std::move(parts), *value);
+          R kept = kept_ ? kept_(*value, inputs, parts.returned) : *value;
+          auto fresh = std::make_shared<CapturedJit<R>>(std::move(parts), std::move(kept));
           fresh->replay(inputs, buffers, wait);
           captured_ = std::move(fresh);
         },
@@ -260,10 +294,12 @@ private:
   explicit TinyJit(Options options)
       : core_({options.device, options.to_program, options.prune, options.hold_reachable},
               options.function != nullptr, options.captured != nullptr),
-        function_(std::move(options.function)), captured_(std::move(options.captured)) {}
+        function_(std::move(options.function)), kept_(std::move(options.kept)),
+        captured_(std::move(options.captured)) {}
 
   JitCore core_;
   Function function_;
+  std::function<R(R, const JitInputs&, std::vector<size_t>&)> kept_;
   std::shared_ptr<CapturedJit<R>> captured_;
 };
 

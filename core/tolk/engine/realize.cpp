@@ -81,27 +81,34 @@ UOp written_view(const UOp& u) {
   return with_sources(at, src);
 }
 
-// A view of storage that was written, over its latest state; null for other values.
-UOp over_state(const UOp& root) {
-  UOp at = schedule::realized_form(root);
-  if (is_state(at)) return at;
-  if (at.is(Op::DETACH)) return over_state(at.src(0));
-  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI))) return {};
-  UOp below = over_state(at.src(0));
-  if (!below || below == at.src(0)) return below ? at : UOp();
-  std::vector<UOp> src(at.src().begin(), at.src().end());
-  src[0] = below;
-  return with_sources(at, src);
+[[noreturn]] void refuse_outdated(const UOp& buffer) {
+  throw InvalidArgument(
+      "a value was built on storage of " + std::to_string(elements_of(buffer)) + " " + name(buffer.dtype()) +
+      " on " + device_text(buffer) +
+      " that was assigned to after that, and what it would read is gone. Realize the value before the "
+      "assignment is carried out, or together with it, or build it again from the tensor as it is now");
+}
+
+// Whether storage still is the version that the node names.
+void require_current(const UOp& u) {
+  UOp buffer = buffer_below(u);
+  StorageVersion* version = buffer ? known_version(buffer) : nullptr;
+  if (!version) return;
+  uint64_t named = is_state(u) ? version_named(u) : 0;
+  if (version->written() != named && !version->keeps(named)) refuse_outdated(buffer);
 }
 
 // The AFTERs below the roots, sources first, whose writes are among the calls of their schedule.
-std::vector<UOp> writes_below(std::span<const UOp> roots) {
+std::vector<UOp> writes_below(std::span<const UOp> roots, bool current) {
+  current = current && anything_written();
   std::vector<UOp> writes;
   std::unordered_set<UOp, UOpHash> seen;
   std::vector<std::pair<UOp, size_t>> stack;
   auto visit = [&](const UOp& u) {
     UOp form = schedule::realized_form(u);
-    if (form.dtype() != DType::Index && seen.insert(form).second) stack.emplace_back(form, 0);
+    if (form.dtype() == DType::Index || !seen.insert(form).second) return;
+    if (current && (is_state(form) || form.is(Op::BUFFER))) require_current(form);
+    if (!is_state(form)) stack.emplace_back(form, 0);
   };
   for (const UOp& root : roots) {
     visit(root);
@@ -112,29 +119,43 @@ std::vector<UOp> writes_below(std::span<const UOp> roots) {
         visit(source);
         continue;
       }
-      if (u.is(Op::AFTER) && !is_state(u)) writes.push_back(u);
+      if (is_write(u)) writes.push_back(u);
       stack.pop_back();
     }
   }
   return writes;
 }
 
+// The storage now is what the write made of it. A capture's storage is read by what the captured function
+// leaves behind under the names that it has during the capture.
+uint64_t note(const UOp& write, const UOp& buffer) {
+  uint64_t number = version_named(write) != 0 ? version_named(write) : fresh_version();
+  StorageVersion& version = version_of(buffer);
+  if (is_capturing()) version.keep(version.written()), version.keep(number);
+  version.note_written(number);
+  return number;
+}
+
 // Each write remembers that it was done, each value its storage. Values of no storage, such as constants, are
 // nodes that everybody shares, on any device: they stay as they are, and only whoever realized them has
 // storage.
 void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::vector<UOp>& results) {
-  for (const UOp& u : writes)
-    if (UOp view = written_view(u)) schedule::set_realized(u, state_of(view));
+  for (const UOp& u : writes) {
+    UOp view = written_view(u), buffer = view ? buffer_below(view) : UOp();
+    if (buffer) schedule::set_realized(u, view_at(view, note(u, buffer)));
+  }
   for (size_t i = 0; i < roots.size(); ++i) {
-    if (UOp now = over_state(roots[i])) results[i] = now;
+    UOp view = written_view(roots[i]);
+    if (UOp buffer = buffer_below(view ? view : results[i]))
+      if (uint64_t version = written_version(buffer)) results[i] = view_at(view ? view : results[i], version);
     if (roots[i] != results[i] && !device_of(roots[i]).empty()) schedule::set_realized(roots[i], results[i]);
   }
 }
 
 } // namespace
 
-std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) {
-  std::vector<UOp> writes = writes_below(roots), results;
+std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, bool current) {
+  std::vector<UOp> writes = writes_below(roots, current), results;
   if (is_capturing()) {
     results = create_schedule(roots, device).results;
   } else {
@@ -143,6 +164,9 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device) 
     results = std::move(prepared.results);
   }
   remember(roots, writes, results);
+  if (!capturing().empty() && !is_capturing())
+    for (const UOp& result : results)
+      if (UOp buffer = buffer_below(result)) note_uncaptured(buffer);
   return results;
 }
 

@@ -35,8 +35,14 @@ TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const st
 
 // Prepares and runs, or only records while this thread captures. Every root remembers its result
 // (schedule::Realized), so graphs built on it later do not compute it again. Gives the results: movement
-// chains over storage.
-TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {});
+// chains over storage as of its version. Every BUFFER that is written gets the number of its write
+// (uop/state.h).
+//
+// `current`: storage below the roots is named with its version, a BUFFER alone being version 0; throws
+// InvalidArgument "was assigned to after" when it was written since, unless a capture keeps that version.
+// Otherwise names of storage mean what it holds.
+TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {},
+                                  bool current = false);
 
 // Row-major bytes of a realised node with contiguous storage, of a replica those on its first device; waits
 // for the device.

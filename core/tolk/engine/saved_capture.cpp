@@ -343,7 +343,11 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
     parts.bound.emplace_back(node, absent ? provided(node, b.facts, options) : filled(node, b.contents));
     if (b.facts.role == StorageRole::State) parts.once.push_back(node);
   }
-  for (const UOp& u : plain.results) out.results.push_back(renumber(u));
+  for (const UOp& u : plain.results) {
+    out.results.push_back(renumber(u));
+    UOp below = u ? storage_of(u) : UOp();
+    if (below && below.is(Op::PARAM)) parts.returned.push_back(size_t(slot_of(below)));
+  }
   out.note = std::move(plain.note);
   out.storage = renumber.buffers();
   return out;

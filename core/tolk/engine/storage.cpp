@@ -9,7 +9,7 @@
 namespace tolk::engine {
 namespace {
 
-// The node counts at its buffers as long as it lives.
+// Hangs on a node's StorageVersion. The node counts at its buffers as long as it lives.
 struct Storage : UOpAttachment {
   explicit Storage(AnyBuffer b) : buffer(std::move(b)) { count(1); }
   ~Storage() override { count(-1); }
@@ -29,11 +29,14 @@ Device& named(const std::string& text, Device* ambient) {
 
 } // namespace
 
-bool has_buffer(const UOp& storage) { return storage.attachment() != nullptr; }
+bool has_buffer(const UOp& storage) {
+  StorageVersion* known = known_version(storage);
+  return known && known->buffer();
+}
 
 bool set_buffer(const UOp& storage, AnyBuffer buffer) {
   TOLK_CHECK(storage.is(Op::BUFFER), "only a BUFFER node owns storage");
-  return storage.set_attachment(std::make_unique<Storage>(std::move(buffer)));
+  return version_of(storage).set_buffer(std::make_unique<Storage>(std::move(buffer)));
 }
 
 AnyBuffer make_storage(const UOp& storage, Device* ambient) {
@@ -55,8 +58,9 @@ AnyBuffer any_buffer_of(const UOp& storage) {
     return view_buffer(std::get<BufferRef>(source), storage.dtype(), count, offset);
   }
   TOLK_CHECK(storage.is(Op::BUFFER), "a call's argument must be a BUFFER or a SLICE");
-  if (!storage.attachment()) set_buffer(storage, make_storage(storage));
-  return static_cast<Storage*>(storage.attachment())->buffer;
+  StorageVersion& version = version_of(storage);
+  if (!version.buffer()) set_buffer(storage, make_storage(storage));
+  return static_cast<Storage*>(version.buffer())->buffer;
 }
 
 BufferRef buffer_of(const UOp& storage) {

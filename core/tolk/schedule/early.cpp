@@ -210,29 +210,12 @@ private:
     UOp target = at(u.src(0)), value = at(u.src(1));
     if (is_empty(shape_of(u.src(0))) || target == value) return {};
     if (!viewed_storage(target)) return {}; // the AFTER takes the value, or complains
+    check_store_target(target);
     while (target.is(Op::BITCAST)) {
       target = target.src(0);
       value = bitcast(value, target.dtype());
     }
-    for (const UOp* part = &target; !part->is(ops::Storage); part = &part->src(0)) check_target(*part);
     return store_to(target, value);
-  }
-
-  // Every element of a target must be a place of its own.
-  static void check_target(const UOp& u) {
-    bool injective = true;
-    if (u.is(Op::EXPAND)) injective = numel(shape_of(u)) == numel(shape_of(u.src(0)));
-    if (u.is(Op::WINDOW)) {
-      const Shape& shape = shape_of(u);
-      auto axis = size_t(u.arg().i(0));
-      int64_t stride = u.arg().i(1), reach = (shape[axis + 1].max() - 1) * u.arg().i(2);
-      injective = shape[axis] == 1 || reach < stride;
-    }
-    if (!injective)
-      throw InvalidArgument("a store through " + std::string(name(u.op())) + " to " + to_string(shape_of(u)) +
-                            " would write elements more than once; assign to the view it repeats");
-    if (u.is(Op::BITCAST))
-      throw InvalidArgument("a store through a reshaped bitcast is not possible; bitcast the value instead");
   }
 
   UOp after_effects(const UOp& u) {

@@ -2,6 +2,7 @@
 
 #include "tolk/base/check.h"
 #include "tolk/uop/shape.h"
+#include "tolk/uop/state.h"
 
 namespace tolk::schedule {
 namespace {
@@ -11,15 +12,23 @@ thread_local const RealizedFilter::Follow* filter = nullptr;
 RealizedFilter::RealizedFilter(Follow follow) : follow_(std::move(follow)) { filter = &follow_; }
 RealizedFilter::~RealizedFilter() { filter = nullptr; }
 
+Realized::Realized(UOp stored)
+    : storage(std::move(stored)), buffer(buffer_below(storage)), version(version_below(storage)) {}
 Realized::~Realized() = default;
+bool Realized::outdated() const { return buffer && written_version(buffer) != version; }
+
+const Realized* realized_link(const UOp& u) {
+  UOpAttachment* attachment = u.attachment();
+  return attachment && !u.is(ops::Storage) ? dynamic_cast<const Realized*>(attachment) : nullptr;
+}
 
 UOp realized_form(const UOp& u) {
   const UOp* at = &u;
   // A chain arises when a value is realised again in another form; it is short.
-  while (UOpAttachment* attachment = at->attachment()) {
-    auto* realized = dynamic_cast<Realized*>(attachment);
-    if (!realized || (filter && !(*filter)(*at, realized->storage))) break;
-    at = &realized->storage;
+  while (const Realized* link = realized_link(*at)) {
+    if (!is_write(*at) && link->outdated() && !version_of(link->buffer).keeps(link->version)) break;
+    if (filter && !(*filter)(*at, link->storage)) break;
+    at = &link->storage;
   }
   return *at;
 }

@@ -10,13 +10,22 @@
 namespace tolk::schedule {
 
 // On a global node: a movement chain over storage that holds the node's value, of the same shape and dtype.
+// Once that storage is written again the node is a name of the storage and no longer of the value: whoever
+// makes an equal node gets another one (UOpAttachment::outdated).
 struct TOLK_API Realized : UOpAttachment {
-  explicit Realized(UOp storage) : storage(std::move(storage)) {}
+  explicit Realized(UOp storage);
   ~Realized() override;
+  bool outdated() const override;
   UOp storage;
+  UOp buffer;       // below it; null when there is none
+  uint64_t version; // of the buffer that holds the value, as `storage` names it
 };
+// The link of a node; null when it has none.
+TOLK_API const Realized* realized_link(const UOp& u);
 
-// The node that stands for the value of `u`: what was stored for it, else `u`.
+// The node that stands for the value of `u`: what was stored for it, else `u`. A link to storage that was
+// written since is followed from a write, which must not be done again, and where a captured function left
+// the value behind (StorageVersion::keep); other values are computed again.
 TOLK_API UOp realized_form(const UOp& u);
 
 // While it lives, this thread follows only the links that `follow` agrees to: a capture must compute what

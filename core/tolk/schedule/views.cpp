@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tolk/base/check.h"
+#include "tolk/base/error.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::schedule {
@@ -68,6 +69,23 @@ bool keeps_order(const UOp& u) {
   }
 }
 
+// Every element of a target must be a place of its own.
+void check_part(const UOp& u) {
+  bool injective = true;
+  if (u.is(Op::EXPAND)) injective = numel(shape_of(u)) == numel(shape_of(u.src(0)));
+  if (u.is(Op::WINDOW)) {
+    const Shape& shape = shape_of(u);
+    auto axis = size_t(u.arg().i(0));
+    int64_t stride = u.arg().i(1), reach = (shape[axis + 1].max() - 1) * u.arg().i(2);
+    injective = shape[axis] == 1 || reach < stride;
+  }
+  if (!injective)
+    throw InvalidArgument("a store through " + std::string(name(u.op())) + " to " + to_string(shape_of(u)) +
+                          " would write elements more than once; assign to the view it repeats");
+  if (u.is(Op::BITCAST))
+    throw InvalidArgument("a store through a reshaped bitcast is not possible; bitcast the value instead");
+}
+
 } // namespace
 
 UOp viewed_storage(const UOp& u) {
@@ -126,6 +144,12 @@ UOp plain_view(const UOp& u) {
     at = make(chain[i].op(), u.dtype(), src, chain[i].arg());
   }
   return at;
+}
+
+void check_store_target(const UOp& view) {
+  const UOp* part = &view;
+  while (part->is(OpSet(Op::BITCAST, Op::DETACH))) part = &part->src(0);
+  for (; !part->is(ops::Storage); part = &part->src(0)) check_part(*part);
 }
 
 } // namespace tolk::schedule

@@ -33,4 +33,8 @@ UOp range_storage(const StorageRange& range);
 // A chain over storage without its AFTERs, BITCASTs turned into SLICEs: dense chains become RESHAPE(storage).
 UOp plain_view(const UOp& u);
 
+// Throws InvalidArgument when a store through the chain of views over storage would write an element more
+// than once, or through a reshaped bitcast.
+TOLK_API void check_store_target(const UOp& view);
+
 } // namespace tolk::schedule

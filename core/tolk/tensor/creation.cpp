@@ -1,9 +1,13 @@
+#include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor_internal.h"
+#include "tolk/uop/state.h"
 
 namespace tolk {
 
 const UOp& Tensor::node() const {
   if (!node_) throw InvalidArgument("an undefined tensor has no value");
+  if (anything_written())
+    if (UOp now = detail::up_to_date(node_); now != node_) node_ = std::move(now);
   return node_;
 }
 const Shape& Tensor::shape() const { return shape_of(node()); }

@@ -191,8 +191,7 @@ void realize_all(const std::vector<Tensor*>& tensors) {
   std::vector<Tensor*> defined;
   for (Tensor* t : tensors)
     if (t->defined()) values.push_back(*t), defined.push_back(t);
-  if (values.empty()) return;
-  Tensor::realize(values);
+  realize_with_pending(values);
   for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
 }
 
@@ -207,9 +206,23 @@ void rebind(Tensor& tensor, const engine::VarVals& values) {
   tensor = Tensor(substitute(tensor.node(), map));
 }
 
-void renew(Tensor& tensor) {
-  if (!tensor.defined() || !storage_of(tensor.node())) return;
-  tensor = Tensor(state_of(without_states(tensor.node())));
+void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
+  UOp storage = tensor.defined() ? buffer_below(tensor.node()) : UOp();
+  if (!storage) return;
+  for (size_t k = 0; k < inputs.inputs.size(); ++k) {
+    if (inputs.inputs[k].storage != storage) continue;
+    UOp place = param_node(int64_t(k), storage.dtype(), elements_of(storage), device_text(storage));
+    tensor = Tensor(substitute(without_states(tensor.node()), {{storage, place}}));
+    returned.push_back(k);
+  }
+}
+
+void put_input_in(Tensor& tensor, const engine::JitInputs& inputs) {
+  if (!tensor.defined()) return;
+  UOp place = tensor.node();
+  while (place.nsrc() > 0) place = UOp(place.src(0));
+  if (!place.is(Op::PARAM)) return;
+  tensor = Tensor(substitute(tensor.node(), {{place, inputs.inputs.at(size_t(slot_of(place))).storage}}));
 }
 
 } // namespace detail

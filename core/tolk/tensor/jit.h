@@ -19,18 +19,28 @@
 // variables and members: their storage is used, with the contents that it has at each call. A tensor that it
 // assigns to in place keeps its storage.
 //
-// Realize what you assign between calls: a write that is still pending on such a tensor when the capture
-// meets it becomes a kernel of every replay. A result that is an input, or a view of one, stays the capture's
-// input: return a clone. A lazy value that the function leaves behind and that reads an input reads the
-// capture's. Work that the function gives to other threads is not captured.
+// In place is the word: `w.assign(w - x)` writes the storage that the capture knows. `w = (w - x).realize()`
+// makes another tensor of w, and replays go on with the storage of the w that the second call met.
 //
-// Every call from the second on returns the same storage, which the next call overwrites.
-// Use clone() to keep a value:
+// Writes with assign() need no realize() around a captured function. Those that are pending on this thread
+// when it is called are carried out first, and are no part of it. Those that the function makes are carried
+// out at its end and in every replay, whether it realizes them or not.
+//
+// Every call from the second on returns the same storage, which the next call overwrites; all handles on it,
+// older results too, then read the new values. Use clone() to keep a value:
 //
 //   Tensor kept = step(x, {bias}).clone().realize();
 //
-// A Jit object may be used by one thread at a time. One that is shared by several instances of a class (a
-// static member, say) replays what it captured of the first instance; give each instance its own.
+// A result that is an input, or a view of one, is the input of its call. When the storage of that input is
+// one that the call overwrites, as the result of an earlier call is, the call is refused.
+//
+// A lazy value that the function leaves behind, in a captured variable, reads storage as the last call left
+// it; what it reads of inputs it reads from those of the second call. Work that the function gives to other
+// threads is not captured, and reading what they computed in the meantime is refused.
+//
+// A Jit object may be used by one thread at a time; a call while another thread is in one is refused. One
+// that is shared by several instances of a class (a static member, say) replays what it captured of the first
+// instance; give each instance its own.
 #pragma once
 
 #include <any>
@@ -66,7 +76,8 @@ struct JitOptions {
 template <class Signature> class Jit;
 
 // Throws JitError: "JIT inputs must be real buffers; use .clone()" for an input that is a constant,
-// "duplicate inputs to JIT" for two that share storage, "conflicting values for JIT var", "JIT vars must be
+// "duplicate inputs to JIT" for two that share storage, "is returned as it is, and its storage is
+// overwritten" for an input that is a result as well, "conflicting values for JIT var", "JIT vars must be
 // bound variables", and what engine::TinyJit::call throws. Nothing has happened then.
 template <class R, class... Args> class Jit<R(Args...)> {
   using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
@@ -88,12 +99,15 @@ public:
   Jit& operator=(const Jit&) = delete;
 
   R operator()(Args... arguments) {
+    engine::InUse::Claim claim(in_use_);
+    detail::realize_pending(); // before the function, so that they are no part of it
     detail::JitCall call;
     (detail::visit_argument(call, arguments), ...);
     engine::JitInputs inputs = call.prepare(deep_, core_.phase());
     std::function<Value()> run = [&]() -> Value {
       if constexpr (std::is_void_v<R>) {
         function_(std::forward<Args>(arguments)...);
+        detail::realize_pending();
         return {};
       } else {
         Value value = function_(std::forward<Args>(arguments)...);
@@ -101,13 +115,12 @@ public:
         return value;
       }
     };
-    // A call inside of this one finds the object busy and throws, so it cannot take `run_` away.
     detail::Restore<const std::function<Value()>*> restore(run_, &run);
     bool captures = core_.phase() == engine::Phase::Capture;
     Value value = core_.call(inputs, engine::known_storage, {}, wait_);
     if (captures && core_.phase() == engine::Phase::Exec) deep_ = call.deep();
+    detail::with_inputs(value, inputs);
     detail::rebind_result(value, inputs.var_vals);
-    if (core_.captured()) detail::renew_result(value);
     if constexpr (!std::is_void_v<R>) return value;
   }
 
@@ -124,6 +137,7 @@ private:
     out.device = std::move(options.device), out.to_program = std::move(options.to_program);
     out.prune = options.prune, out.hold_reachable = true;
     out.function = [this](const engine::JitInputs&) { return (*run_)(); };
+    out.kept = detail::without_inputs<Value>;
     return engine::TinyJit<Value>::create(std::move(out));
   }
 
@@ -131,6 +145,7 @@ private:
   bool wait_;
   const std::function<Value()>* run_ = nullptr;
   std::vector<UOp> deep_;
+  engine::InUse in_use_;
   engine::TinyJit<Value> core_;
 };
 

@@ -17,6 +17,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/engine/jit.h"
+#include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor.h"
 
 namespace tolk {
@@ -248,6 +249,7 @@ template <class T, class F> void visit_result(T& value, F& visit) {
   }
 }
 
+// With the writes that this thread assigned and did not realize.
 TOLK_API void realize_all(const std::vector<Tensor*>& tensors);
 template <class T> void realize_result(T& value) {
   std::vector<Tensor*> found;
@@ -264,11 +266,17 @@ template <class T> void rebind_result(T& value, const engine::VarVals& values) {
   visit_result(value, visit);
 }
 
-// The tensor as it is after this call: values that were computed from what an earlier call left in the same
-// storage are not taken for values of this one.
-TOLK_API void renew(Tensor& tensor);
-template <class T> void renew_result(T& value) {
-  auto visit = [](Tensor& t) { renew(t); };
+// A result that is an input of the call, or a view of one, with PARAM k in the place of the input's storage,
+// which is added to `returned`: what is kept of the capture is the same at every call. And the other way.
+TOLK_API void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned);
+TOLK_API void put_input_in(Tensor& tensor, const engine::JitInputs& inputs);
+template <class T> T without_inputs(T value, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
+  auto visit = [&](Tensor& t) { take_input_out(t, inputs, returned); };
+  visit_result(value, visit);
+  return value;
+}
+template <class T> void with_inputs(T& value, const engine::JitInputs& inputs) {
+  auto visit = [&](Tensor& t) { put_input_in(t, inputs); };
   visit_result(value, visit);
 }
 

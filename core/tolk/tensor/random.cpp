@@ -10,6 +10,7 @@
 #include "tolk/dtype/narrow_float.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/engine/capture.h"
+#include "tolk/engine/realize.h"
 #include "tolk/engine/storage.h"
 #include "tolk/tensor/tensor_internal.h"
 
@@ -78,9 +79,12 @@ Draw next_draw(const std::string& where) {
   UOp taken = store_to(copy, state);
   Tensor now(after(copy, std::span(&taken, 1)));
   UOp counted = store_to(state, (now + Tensor::arange(2, DType::U64)).node());
-  Tensor steps[] = {now, Tensor(after(state, std::span(&counted, 1)))};
-  Tensor::realize(steps);
-  return {steps[0].narrow(0, 0, 1).reshape({}), steps[0].narrow(0, 1, 1).reshape({})};
+  // Below the tensors' bookkeeping: the state is this file's own, and other threads' replays draw from it
+  // too.
+  std::vector<UOp> taken_now =
+      engine::realize(std::vector<UOp>{now.node(), after(state, std::span(&counted, 1))});
+  Tensor words(taken_now[0]);
+  return {words.narrow(0, 0, 1).reshape({}), words.narrow(0, 1, 1).reshape({})};
 }
 
 Tensor word(uint64_t value) { return Tensor::constant(DType::U64, int64_t(value)); }
@@ -119,7 +123,11 @@ int precision(DType dtype, const char* what) {
 } // namespace
 
 void manual_seed(uint64_t seed) {
-  engine::require_not_capturing("the random numbers were seeded");
+  if (engine::is_capturing())
+    throw JitError(
+        "the random numbers were seeded inside a captured function: the seed is set on the host, so "
+        "replays would go on in the sequence and not start it again. Call manual_seed before the "
+        "function is called; replays draw from where it puts the sequence");
   Sequences& all = sequences();
   std::lock_guard lock(all.mutex);
   all.seed = seed;

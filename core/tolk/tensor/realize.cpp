@@ -7,9 +7,9 @@
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/multi_axis.h"
 #include "tolk/schedule/realized.h"
+#include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/eval.h"
-#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -70,15 +70,19 @@ Tensor Tensor::clone() const {
   Tensor copy = empty(own, dtype(), device());
   if (parts.sharded()) copy = Tensor(multi(copy.node(), parts.axis, parts.count));
   // The host has no kernel that could copy.
-  return copy.assign(device() == "HOST" ? to(default_device()).to("HOST") : *this);
+  Tensor value = device() == "HOST" ? to(default_device()).to("HOST") : *this;
+  return Tensor(detail::assigned(copy.node(), value.node(), false)); // no other handle is on it
 }
 
 void Tensor::realize(std::span<Tensor> tensors) {
   std::vector<UOp> roots;
   roots.reserve(tensors.size());
   for (const Tensor& t : tensors) roots.push_back(t.node());
-  std::vector<UOp> results = engine::realize(roots);
+  for (UOp& due : detail::due_with(roots)) roots.push_back(std::move(due));
+  std::vector<UOp> results = engine::realize(roots, {}, true);
+  roots.clear(); // what they held alone is gone before the registry is swept
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].node_ = results[i];
+  detail::settle();
 }
 
 Tensor& Tensor::realize() {
@@ -135,13 +139,8 @@ Tensor& Tensor::assign(const Tensor& value) {
   if (!(value.shape() == shape()) || value.dtype() != dtype())
     throw InvalidArgument("assign needs a value of shape " + to_string(shape()) + " and dtype " +
                           name(dtype()) + ", got " + to_string(value.shape()) + " " + name(value.dtype()));
-  UOp target = schedule::realized_form(node());
-  if (!storage_of(target)) {
-    node_ = value.node();
-    return *this;
-  }
-  target = without_states(target);
-  node_ = after_write(target, store_to(target, value.node()));
+  UOp now = detail::assigned(node(), value.node(), true);
+  node_ = now ? now : value.node();
   return *this;
 }
 

@@ -14,10 +14,12 @@ std::vector<Tensor> LoadedJit::run(detail::JitCall& call) {
   if (engine::is_capturing())
     throw JitError("having TinyJit inside another TinyJit is not supported: a loaded function would run once "
                    "and be missing from the replays");
+  detail::realize_pending();
   // Tensors deeper than inputs go are those of the capture: nothing here to compare them with.
   engine::JitInputs inputs = call.prepare({}, engine::Phase::Warmup);
   captured_->replay(inputs, engine::known_storage);
   std::vector<Tensor> results = captured_->ret;
+  detail::with_inputs(results, inputs);
   detail::rebind_result(results, inputs.var_vals);
   return results;
 }

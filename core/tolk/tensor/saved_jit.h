@@ -13,6 +13,7 @@
 #include "tolk/base/api.h"
 #include "tolk/engine/saved_capture.h"
 #include "tolk/tensor/jit.h"
+#include "tolk/uop/state.h"
 
 namespace tolk {
 
@@ -30,7 +31,7 @@ std::string save_jit(const Jit<R(Args...)>& jit, const SaveJitOptions& options =
   engine::SaveOptions save;
   save.weights = options.weights;
   auto value = captured->ret;
-  auto visit = [&](Tensor& t) { save.results.push_back(t.defined() ? t.node() : UOp()); };
+  auto visit = [&](Tensor& t) { save.results.push_back(t.defined() ? without_states(t.node()) : UOp()); };
   detail::visit_result(value, visit);
   return engine::save_capture(*captured, save);
 }

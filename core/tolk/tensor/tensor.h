@@ -11,6 +11,20 @@
 //
 // A Tensor is a value of one pointer: copying is cheap and shares the graph. One handle may be used by one
 // thread at a time; different handles, also to the same graph, by any threads.
+//
+// Realized tensors have storage, and copies of their handles and views of them (narrow, reshape, permute,
+// shards) are on the same storage. `assign` writes it, and all of them see that at once, before the write is
+// carried out too. Other expressions are values: what was built before an assignment means the old contents.
+// It is right when it is realized before the write is carried out or together with it, and an InvalidArgument
+// ("was assigned to after") later, when the old contents are gone. What a captured function
+// (tolk/tensor/jit.h) left behind is excepted.
+//
+// Two expressions that are equal, node by node, and alive at the same time have one storage when both are
+// realized. Before assigning to one of them give it storage of its own: clone().
+//
+// Threads that use one storage, one of them writing, must order that themselves, as with any memory: what one
+// has assigned and realized, the other sees when it goes on after that. A pending write belongs to the thread
+// that assigned, and is carried out by whoever reads it first.
 #pragma once
 
 #include <cstddef>
@@ -91,10 +105,11 @@ public:
   // a constant too: the way to make an input of a captured function from one.
   Tensor clone() const;
   Tensor to(const std::string& device) const; // a sharded value is gathered there
-  // Replaces the contents by `value` (same shape and dtype). The write is lazy like everything else: this
-  // handle, and what is built on it, sees it at once; other handles on the storage see it when this one was
-  // realized, and a handle that goes before that takes its write along. On a computed tensor it is plain
-  // assignment.
+  // Replaces the contents by `value` (same shape and dtype). The write is lazy like everything else, and seen
+  // at once by this handle, all others on its storage and what is built on them from now on. It is carried
+  // out when one of them is realized, by the next call of a captured function, or never when nobody can see
+  // it any more. Pending writes that need what this one overwrites are carried out with it. On a computed
+  // tensor it is plain assignment. Throws InvalidArgument for a view that repeats elements.
   Tensor& assign(const Tensor& value);
 
   // ---- several devices (docs/devices.md): one graph, of which every device of a list computes its part.
@@ -246,7 +261,7 @@ public:
   Tensor layer_norm(const Axes& axes, double epsilon) const;
 
 private:
-  UOp node_;
+  mutable UOp node_; // brought up to date when it is asked for
 };
 
 TOLK_API Tensor operator+(const Tensor& a, const Tensor& b);

@@ -241,6 +241,8 @@ UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
   UOpNode* found = shard.table.find(key, [](UOpNode* n) {
     uint32_t refs = n->refs.load(std::memory_order_relaxed);
     if (refs & UOpNode::kImmortal) return true;
+    UOpAttachment* attachment = n->attachment.load(std::memory_order_acquire);
+    if (attachment && attachment->outdated()) return false;
     while (refs != 0)
       if (n->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_relaxed)) return true;
     return false;

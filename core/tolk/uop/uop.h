@@ -37,6 +37,9 @@ struct ShapeData;
 class TOLK_API UOpAttachment {
 public:
   virtual ~UOpAttachment();
+  // Once true, for ever: the node stands for something else than a new node of its content would, so `make`
+  // does not find it any more. Called under a lock of the node table; takes none.
+  virtual bool outdated() const { return false; }
 };
 
 // What a node contains anywhere below itself, as bits.
@@ -141,8 +144,8 @@ struct UOpHash {
   size_t operator()(const UOp& u) const { return u ? size_t(u.node()->id * 0x9E3779B97F4A7C15ull) : 0; }
 };
 
-// Creates or finds the node. Throws InternalError when the number of sources does not fit the op, or when a
-// source lives elsewhere than the node would.
+// Creates or finds the node; one whose attachment is outdated is not found. Throws InternalError when the
+// number of sources does not fit the op, or when a source lives elsewhere than the node would.
 TOLK_API UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg = {}, int lanes = 1);
 TOLK_API UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg = {}, int lanes = 1);
 

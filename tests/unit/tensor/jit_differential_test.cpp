@@ -96,13 +96,17 @@ struct Machine {
         values.push_back(computed(s).clone());
         break;
       case Step::Update: {
+        Tensor::realize(values); // what is built on the old contents, while they are there
         Tensor& state = states[size_t(s.op) % 2];
-        state.assign(computed(s).contiguous().realize()).realize();
+        state.assign(computed(s).contiguous());
+        if (s.a % 2) state.realize(); // or whenever something needs it, at the end of the function at last
         break;
       }
       case Step::UpdatePart: {
+        Tensor::realize(values);
         Tensor part = states[size_t(s.op) % 2].narrow(0, s.number, 2);
-        part.assign(computed(s).realize().narrow(0, 1, 2)).realize();
+        part.assign(computed(s).realize().narrow(0, 1, 2));
+        if (s.a % 2) part.realize();
         break;
       }
       }

@@ -1,0 +1,322 @@
+#include "tolk/tensor/pending.h"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tolk/engine/realize.h"
+#include "tolk/schedule/realized.h"
+#include "tolk/schedule/views.h"
+#include "tolk/tensor/tensor_internal.h"
+#include "tolk/uop/state.h"
+
+namespace tolk::detail {
+namespace {
+
+constexpr OpSet kViews = ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
+
+// The newest pending write of a storage.
+struct Pending {
+  UOp whole; // the BUFFER after it, as one axis
+  std::thread::id thread;
+  UOp write() const { return whole.is(Op::RESHAPE) ? whole.src(0) : whole; }
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<const UOpNode*, Pending> by_buffer; // the write holds the BUFFER
+  std::atomic<size_t> count{0};                          // entries, read without the lock
+  size_t sweep_at = 16;
+};
+Registry& registry() {
+  static auto* all = new Registry; // handles in static objects may be used after every destructor ran
+  return *all;
+}
+
+bool is_done(const UOp& write) { return schedule::realized_link(write) != nullptr; }
+
+// A handle's chain of views taken apart.
+struct Chain {
+  std::vector<UOp> views; // from the outermost
+  UOp base;               // BUFFER or SLICE; null when the value is computed
+  UOp buffer;
+  UOp write;            // the outermost write that was not carried out
+  uint64_t version = 0; // named by the outermost AFTER
+  bool linked = false;  // a realised value: another node than its storage
+  bool done = false;    // names a write that was carried out
+};
+
+Chain chain_of(const UOp& node) {
+  Chain out;
+  bool named = false;
+  for (const UOp* at = &node;;) {
+    const schedule::Realized* link = schedule::realized_link(*at);
+    if (link && (is_write(*at) || !at->is(Op::AFTER))) {
+      (is_write(*at) ? out.done : out.linked) = true;
+      if (is_write(*at) && !named) out.version = version_named(*at), named = true;
+      at = &link->storage;
+      continue;
+    }
+    if (at->is(Op::AFTER)) {
+      if (!named) out.version = version_named(*at), named = true;
+      if (is_write(*at) && !out.write && !out.done) out.write = *at;
+      at = &at->src(0);
+    } else if (at->is(kViews)) {
+      out.views.push_back(*at);
+      at = &at->src(0);
+    } else {
+      if (at->is(OpSet(Op::BUFFER, Op::SLICE))) {
+        out.base = *at;
+        out.buffer = at->is(Op::SLICE) ? UOp(at->src(0)) : *at;
+        if (!out.buffer.is(Op::BUFFER)) out.base = UOp();
+      }
+      return out;
+    }
+  }
+}
+
+// The views of the chain over the whole BUFFER, which has one axis.
+UOp rebuilt(const Chain& chain, UOp whole) {
+  if (chain.base.is(Op::SLICE)) {
+    const UOp& slice = chain.base;
+    int64_t begin = slice.arg().i(0) * 8 / bits(whole.dtype());
+    TOLK_CHECK(bits(slice.dtype()) == bits(whole.dtype()), "a SLICE of a written BUFFER keeps its width");
+    whole = bitcast(shrink(whole, {SInt(begin)}, {SInt(elements_of(slice))}), slice.dtype());
+  }
+  std::vector<UOp> src;
+  for (size_t i = chain.views.size(); i-- > 0;) {
+    const UOp& u = chain.views[i];
+    src.assign(u.src().begin(), u.src().end());
+    src[0] = whole;
+    whole = u.is(Op::RESHAPE) ? reshape(whole, shape_of(u)) : with_sources(u, src);
+  }
+  return whole;
+}
+
+// The whole BUFFER after its newest pending write; null when there is none.
+UOp pending_on(const UOp& buffer) {
+  Registry& all = registry();
+  if (all.count.load(std::memory_order_acquire) == 0) return {};
+  std::lock_guard lock(all.mutex);
+  auto it = all.by_buffer.find(buffer.node());
+  return it == all.by_buffer.end() ? UOp() : it->second.whole;
+}
+
+// The graph below a node, with what realised values are read from in their place.
+template <class Enter> void walk(const UOp& root, std::unordered_set<UOp, UOpHash>& seen, Enter&& enter) {
+  std::vector<UOp> stack{root};
+  while (!stack.empty()) {
+    UOp u = schedule::realized_form(stack.back());
+    stack.pop_back();
+    if (u.dtype() == DType::Index || !seen.insert(u).second || !enter(u)) continue;
+    for (const UOp& s : u.src()) stack.push_back(s);
+  }
+}
+
+// Entries that only entries reach, found by counting: a node with more references than the entries' graphs
+// have is held by something else, and so is all that is below it. What is dropped goes to `dead`.
+void sweep(Registry& all, std::vector<UOp>& dead) {
+  std::unordered_map<const UOpNode*, uint32_t> inside; // references from the graphs
+  std::vector<const UOpNode*> stack;
+  auto count = [&](const UOp& u) {
+    if (!u || u.node()->refs.load(std::memory_order_relaxed) & UOpNode::kImmortal) return;
+    if (auto [it, fresh] = inside.try_emplace(u.node(), 0); ++it->second, fresh) stack.push_back(u.node());
+  };
+  auto each_below = [](const UOpNode* node, auto&& visit) {
+    for (uint32_t i = 0; i < node->nsrc; ++i) visit(*reinterpret_cast<const UOp*>(&node->sources()[i]));
+    auto* link =
+        node->op == Op::BUFFER
+            ? nullptr
+            : dynamic_cast<const schedule::Realized*>(node->attachment.load(std::memory_order_acquire));
+    if (link) visit(link->storage), visit(link->buffer);
+  };
+  for (const auto& [buffer, pending] : all.by_buffer) count(pending.whole);
+  while (!stack.empty()) {
+    const UOpNode* node = stack.back();
+    stack.pop_back();
+    each_below(node, count);
+  }
+  std::unordered_set<const UOpNode*> seen;
+  for (const auto& [node, references] : inside)
+    if (node->refs.load(std::memory_order_relaxed) > references && seen.insert(node).second)
+      stack.push_back(node);
+  while (!stack.empty()) {
+    const UOpNode* node = stack.back();
+    stack.pop_back();
+    each_below(node, [&](const UOp& u) {
+      if (u && inside.contains(u.node()) && seen.insert(u.node()).second) stack.push_back(u.node());
+    });
+  }
+  for (auto it = all.by_buffer.begin(); it != all.by_buffer.end();) {
+    if (seen.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    version_of(buffer_below(it->second.whole)).forget_pending();
+    dead.push_back(std::move(it->second.whole));
+    it = all.by_buffer.erase(it);
+  }
+  all.count.store(all.by_buffer.size(), std::memory_order_release);
+}
+
+void add(const UOp& buffer, UOp whole) {
+  Registry& all = registry();
+  std::vector<UOp> dead; // released without the lock
+  std::lock_guard lock(all.mutex);
+  Pending& entry = all.by_buffer[buffer.node()];
+  dead.push_back(std::move(entry.whole));
+  entry = {std::move(whole), std::this_thread::get_id()};
+  all.count.store(all.by_buffer.size(), std::memory_order_release);
+  if (all.by_buffer.size() < all.sweep_at) return;
+  sweep(all, dead);
+  all.sweep_at = std::max<size_t>(16, 2 * all.by_buffer.size());
+}
+
+std::vector<Pending> own_entries() {
+  Registry& all = registry();
+  if (all.count.load(std::memory_order_acquire) == 0) return {};
+  std::vector<Pending> own;
+  std::lock_guard lock(all.mutex);
+  for (const auto& [buffer, pending] : all.by_buffer)
+    if (pending.thread == std::this_thread::get_id() && !is_done(pending.write())) own.push_back(pending);
+  // The order of the writes, whatever the map's is.
+  std::sort(own.begin(), own.end(), [](const Pending& a, const Pending& b) {
+    return version_named(a.write()) < version_named(b.write());
+  });
+  return own;
+}
+
+} // namespace
+
+UOp up_to_date(const UOp& node) {
+  if (!anything_written()) return node;
+  Chain chain = chain_of(node);
+  if (!chain.base) return node;
+  StorageVersion* version = known_version(chain.buffer);
+  if (!version || (version->newest() == chain.version && !chain.done)) return node;
+  UOp whole = version->newest() == version->written() ? UOp() : pending_on(chain.buffer);
+  if (whole) return rebuilt(chain, whole);
+  uint64_t written = version->written();
+  UOp base = written == 0 ? chain.base : make(Op::AFTER, chain.base.dtype(), {chain.base}, Arg(written));
+  chain.base = chain.buffer; // `base` has the SLICE in it
+  return rebuilt(chain, base);
+}
+
+UOp assigned(const UOp& view, const UOp& value, bool shared) {
+  Chain chain = chain_of(view);
+  constexpr OpSet values(Op::PAD, Op::CONTIGUOUS_BACKWARD);
+  if (!chain.base) return {};
+  bool reshaped = chain.base.is(Op::BUFFER);
+  for (const UOp& u : chain.views) {
+    if (u.is(values)) return {};
+    reshaped &= u.is(Op::RESHAPE);
+  }
+  StorageVersion& version = version_of(chain.buffer);
+  // What is written to: the storage after the write that is pending, or as it is.
+  UOp before;
+  if (chain.write) before = pending_on(chain.buffer);
+  if (chain.write && !before) before = reshape(chain.write, shape_of(chain.buffer));
+  if (!before) before = view_at(chain.buffer, version.written());
+  UOp target = rebuilt(chain, before);
+  schedule::check_store_target(target);
+  UOp write, whole;
+  if (reshaped) {
+    write = after_write(target, store_to(target, value)); // all of it, in its own shape
+    whole = reshape(write, shape_of(chain.buffer));
+  } else {
+    whole = write = after_write(before, store_to(target, value));
+  }
+  version.note_pending(version_named(write));
+  UOp now = rebuilt(chain, whole);
+  if (shared) add(chain.buffer, std::move(whole));
+  return now;
+}
+
+std::vector<UOp> due_with(std::span<const UOp> roots) {
+  std::vector<Pending> own = own_entries();
+  if (own.empty()) return {};
+  // Nodes below the roots; BUFFERs that they write; writes that a later one follows.
+  std::unordered_set<UOp, UOpHash> seen, written, ended;
+  auto enter = [&](const UOp& u) {
+    if (is_write(u)) written.insert(buffer_below(u)), ended.insert(schedule::viewed_state(u.src(0)));
+    return !is_state(u);
+  };
+  for (const UOp& root : roots) walk(root, seen, enter);
+  std::vector<UOp> due;
+  for (bool more = !written.empty(); more;) {
+    more = false;
+    for (const Pending& entry : own) {
+      if (seen.contains(entry.write())) continue;
+      bool reads = false;
+      std::unordered_set<UOp, UOpHash> below;
+      walk(entry.write(), below, [&](const UOp& u) {
+        if (is_write(u) && seen.contains(u)) {
+          reads |= ended.contains(u); // what that leaves
+          return false;
+        }
+        if (is_state(u) || u.is(OpSet(Op::BUFFER, Op::SLICE))) {
+          reads |= written.contains(buffer_below(u));
+          return false;
+        }
+        return true;
+      });
+      if (!reads) continue;
+      due.push_back(entry.whole), more = true;
+      walk(entry.write(), seen, enter);
+    }
+  }
+  return due;
+}
+
+std::vector<UOp> all_due() {
+  settle();
+  std::vector<UOp> due;
+  for (Pending& entry : own_entries()) due.push_back(std::move(entry.whole));
+  return due;
+}
+
+void settle() {
+  Registry& all = registry();
+  if (all.count.load(std::memory_order_acquire) == 0) return;
+  std::vector<UOp> dead; // released without the lock
+  {
+    std::lock_guard lock(all.mutex);
+    for (auto it = all.by_buffer.begin(); it != all.by_buffer.end();) {
+      if (is_done(it->second.write())) {
+        dead.push_back(std::move(it->second.whole));
+        it = all.by_buffer.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    all.count.store(all.by_buffer.size(), std::memory_order_release);
+  }
+  dead.clear(); // before the counting: these references are nobody's
+  std::lock_guard lock(all.mutex);
+  if (!all.by_buffer.empty()) sweep(all, dead);
+}
+
+void realize_pending() {
+  if (registry().count.load(std::memory_order_acquire) == 0) return;
+  std::vector<UOp> due = all_due();
+  if (due.empty()) return;
+  engine::realize(due, {}, true);
+  due.clear();
+  settle();
+}
+
+void realize_with_pending(std::span<Tensor> tensors) {
+  std::vector<UOp> roots;
+  for (const Tensor& t : tensors) roots.push_back(t.node());
+  for (UOp& due : all_due()) roots.push_back(std::move(due));
+  std::vector<UOp> results = engine::realize(roots, {}, true);
+  roots.clear();
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = Tensor(results[i]);
+  settle();
+}
+
+size_t pending_count() { return registry().count.load(std::memory_order_acquire); }
+
+} // namespace tolk::detail
