@@ -29,8 +29,6 @@ JitError nested() {
                   "the outer replay. Call the function itself there");
 }
 
-JitError nothing_captured(const std::string& why) { return JitError("didn't JIT anything! " + why); }
-
 // The calls with every BUFFER of the map replaced in their arguments; bodies name none.
 std::vector<UOp> with_storage(const std::vector<UOp>& calls, const UOpMap& map) {
   if (map.empty()) return calls;
@@ -226,10 +224,12 @@ void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs, int64_t 
     if (written.contains(base) || was_uncaptured(base)) continue;
     std::optional<AnyBuffer> known = known_storage(base);
     if (!known) continue;
+    int64_t elements = elements_of(base);
+    const std::string& where = device_text(base);
     for (const BufferRef& b : shards_of(*known))
       if (b->is_allocated())
-        throw JitError("a captured kernel reads " + std::to_string(elements_of(base)) + " " +
-                       name(base.dtype()) + " on " + device_text(base) +
+        throw JitError("a captured kernel reads " + std::to_string(elements) + " " + name(base.dtype()) +
+                       " on " + where +
                        " that another thread computed while the function was captured, so every replay would "
                        "read this one value. Compute it in the function itself, or before the call and pass "
                        "it as an input");
@@ -310,10 +310,10 @@ JitCore::Outcome JitCore::call(const JitInputs& inputs, const Resolver& buffers,
     return Outcome::Replayed;
   }
   if (config.capturing == 0)
-    throw nothing_captured(
-        "CAPTURING=0 is set, so that the kernels of the function would run at once and the "
-        "capture would stay empty. Unset it for this call, or set JIT=0 to run the "
-        "function without capturing");
+    throw JitError("didn't JIT anything! CAPTURING=0 is set, so that the kernels of the function would run "
+                   "at once and the "
+                   "capture would stay empty. Unset it for this call, or set JIT=0 to run the "
+                   "function without capturing");
   publish(capture(inputs, buffers, held, body));
   cnt_ = 2;
   return Outcome::Captured;
@@ -340,8 +340,8 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
       body();
     }
     if (recording.linears.empty())
-      throw nothing_captured("The function computes nothing that its inputs, or anything else, would need "
-                             "computed again");
+      throw JitError("didn't JIT anything! The function computes nothing that its inputs, or anything else, "
+                     "would need computed again");
     recording.require_inputs(inputs.var_vals);
     refuse_foreign(recording.calls(), input_set, first_slot);
   } catch (...) {
@@ -393,7 +393,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
     log::debug(1, "pruned from " + std::to_string(compiled.nsrc()) + " -> " +
                       std::to_string(pruned.kept.nsrc()) + " kernels");
     if (pruned.kept.nsrc() == 0)
-      throw nothing_captured("No kernel depends on an input, and pruning keeps no others");
+      throw JitError("didn't JIT anything! No kernel depends on an input, and pruning keeps no others");
     if (pruned.once.nsrc() > 0) {
       BufferBinding binding(on);
       for (const auto& [node, buffer] : parts.bound) seed_any(binding, node, buffer);

@@ -1,6 +1,7 @@
 #include "tolk/schedule/realized.h"
 
 #include "tolk/base/check.h"
+#include "tolk/uop/build.h"
 #include "tolk/uop/shape.h"
 #include "tolk/uop/state.h"
 
@@ -22,11 +23,16 @@ const Realized* realized_link(const UOp& u) {
   return attachment && !u.is(ops::Storage) ? dynamic_cast<const Realized*>(attachment) : nullptr;
 }
 
+namespace {
+// What would not come out the same again: writes, and host data, whose memory a device may have taken over.
+bool only_once(const UOp& u) { return is_write(u) || (u.is(Op::COPY) && device_of(u.src(0)) == "HOST"); }
+} // namespace
+
 UOp realized_form(const UOp& u) {
   const UOp* at = &u;
   // A chain arises when a value is realised again in another form; it is short.
   while (const Realized* link = realized_link(*at)) {
-    if (!is_write(*at) && link->outdated() && !version_of(link->buffer).keeps(link->version)) break;
+    if (link->outdated() && !only_once(*at) && !version_of(link->buffer).keeps(link->version)) break;
     if (filter && !(*filter)(*at, link->storage)) break;
     at = &link->storage;
   }

@@ -24,8 +24,8 @@ struct TOLK_API Realized : UOpAttachment {
 TOLK_API const Realized* realized_link(const UOp& u);
 
 // The node that stands for the value of `u`: what was stored for it, else `u`. A link to storage that was
-// written since is followed from a write, which must not be done again, and where a captured function left
-// the value behind (StorageVersion::keep); other values are computed again.
+// written since is followed from a write and from a copy of host data, which are not done again, and where a
+// captured function left the value behind (StorageVersion::keep); other values are computed again.
 TOLK_API UOp realized_form(const UOp& u);
 
 // While it lives, this thread follows only the links that `follow` agrees to: a capture must compute what

@@ -6,8 +6,7 @@ namespace tolk {
 
 const UOp& Tensor::node() const {
   if (!node_) throw InvalidArgument("an undefined tensor has no value");
-  if (anything_written())
-    if (UOp now = detail::up_to_date(node_); now != node_) node_ = std::move(now);
+  if (anything_written() && !detail::is_up_to_date(node_)) node_ = detail::up_to_date(node_);
   return node_;
 }
 const Shape& Tensor::shape() const { return shape_of(node()); }

@@ -42,26 +42,18 @@ struct Chain {
   std::vector<UOp> views; // from the outermost
   UOp base;               // BUFFER or SLICE; null when the value is computed
   UOp buffer;
-  UOp write;            // the outermost write that was not carried out
-  uint64_t version = 0; // named by the outermost AFTER
-  bool linked = false;  // a realised value: another node than its storage
-  bool done = false;    // names a write that was carried out
+  UOp write; // the outermost write that was not carried out
 };
 
 Chain chain_of(const UOp& node) {
   Chain out;
-  bool named = false;
   for (const UOp* at = &node;;) {
-    const schedule::Realized* link = schedule::realized_link(*at);
-    if (link && (is_write(*at) || !at->is(Op::AFTER))) {
-      (is_write(*at) ? out.done : out.linked) = true;
-      if (is_write(*at) && !named) out.version = version_named(*at), named = true;
+    if (const schedule::Realized* link = schedule::realized_link(*at)) {
       at = &link->storage;
       continue;
     }
     if (at->is(Op::AFTER)) {
-      if (!named) out.version = version_named(*at), named = true;
-      if (is_write(*at) && !out.write && !out.done) out.write = *at;
+      if (is_write(*at) && !out.write) out.write = *at;
       at = &at->src(0);
     } else if (at->is(kViews)) {
       out.views.push_back(*at);
@@ -190,12 +182,28 @@ std::vector<Pending> own_entries() {
 
 } // namespace
 
+bool is_up_to_date(const UOp& node) {
+  uint64_t version = 0;
+  bool named = false;
+  for (const UOp* at = &node;;) {
+    if (const schedule::Realized* link = schedule::realized_link(*at)) {
+      if (is_write(*at) && !named) return false; // carried out: the state is enough
+      at = &link->storage;
+      continue;
+    }
+    if (at->is(Op::AFTER) && !named) version = version_named(*at), named = true;
+    if (!at->is(kViews | OpSet(Op::AFTER, Op::SLICE))) {
+      const StorageVersion* known = at->is(Op::BUFFER) ? known_version(*at) : nullptr;
+      return !known || known->newest() == version;
+    }
+    at = &at->src(0);
+  }
+}
+
 UOp up_to_date(const UOp& node) {
-  if (!anything_written()) return node;
   Chain chain = chain_of(node);
-  if (!chain.base) return node;
-  StorageVersion* version = known_version(chain.buffer);
-  if (!version || (version->newest() == chain.version && !chain.done)) return node;
+  StorageVersion* version = chain.base ? known_version(chain.buffer) : nullptr;
+  if (!version) return node;
   UOp whole = version->newest() == version->written() ? UOp() : pending_on(chain.buffer);
   if (whole) return rebuilt(chain, whole);
   uint64_t written = version->written();

@@ -13,9 +13,12 @@
 
 namespace tolk::detail {
 
+// Whether the node of a handle reads the newest contents; of computed values always true. Every use of a
+// handle asks, so this only compares.
+bool is_up_to_date(const UOp& node);
 // The node of a handle as it reads now: a chain of views over storage is put over the newest write, or over
 // the state that it left; what was realised into storage that was written since is such a chain. Everything
-// else, and what is up to date, is `node` itself.
+// else is `node` itself.
 UOp up_to_date(const UOp& node);
 
 // The view, which must be up to date, after a write of the value: what the handle reads from now on. Null

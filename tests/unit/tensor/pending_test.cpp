@@ -111,6 +111,16 @@ BOOST_AUTO_TEST_CASE(what_was_built_before_a_write_means_the_old_contents_or_is_
   });
 }
 
+BOOST_AUTO_TEST_CASE(host_data_that_a_device_took_over_is_not_read_again) {
+  on_each_device([](const std::string&) {
+    Tensor x = Tensor::from(Floats{1, 2}, {2}), copy = x, twice = x * 2;
+    x.realize();
+    x.assign(tensor({10, 20})).realize();
+    BOOST_TEST((copy.values<float>() == Floats{10, 20}));
+    BOOST_TEST(has(refusal<InvalidArgument>([&] { twice.values<float>(); }), kTooLate));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(writes_that_need_what_another_overwrites_go_with_it) {
   on_each_device([](const std::string&) {
     // Each realized by itself, as an optimiser may: d uses the old c, e the old d.
