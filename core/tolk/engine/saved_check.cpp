@@ -257,8 +257,14 @@ private:
     for (const UOp& result : c_.results) {
       if (!result) continue;
       check_value("result", result);
-      for (const UOp& u : toposort(result))
-        if (u.is(Op::PARAM)) damaged("result", "it names an input's storage, which is the caller's");
+      for (const UOp& u : toposort(result)) {
+        if (!u.is(Op::PARAM)) continue;
+        bool known = slot_of(u) >= 0 && uint64_t(slot_of(u)) < c_.expected.size();
+        const InputInfo* input = known ? &c_.expected[size_t(slot_of(u))] : nullptr;
+        if (!input || elements_of(u) != input->size || u.dtype() != input->dtype ||
+            remapped_(device_text(u)) != input->device)
+          damaged("result", "it names an input that is not there");
+      }
     }
   }
 

@@ -87,6 +87,13 @@ UOp rebuilt(const Chain& chain, UOp whole) {
   return whole;
 }
 
+// A write that kept the shape of its view, as the whole BUFFER; null when the view is more than a reshape.
+UOp flat(const UOp& write, const UOp& buffer) {
+  const UOp* at = &write.src(0);
+  while (at->is(OpSet(Op::RESHAPE, Op::AFTER))) at = &at->src(0);
+  return *at == buffer ? reshape(write, shape_of(buffer)) : UOp();
+}
+
 // The whole BUFFER after its newest pending write; null when there is none.
 UOp pending_on(const UOp& buffer) {
   Registry& all = registry();
@@ -225,19 +232,23 @@ UOp assigned(const UOp& view, const UOp& value, bool shared) {
   // What is written to: the storage after the write that is pending, or as it is.
   UOp before;
   if (chain.write) before = pending_on(chain.buffer);
-  if (chain.write && !before) before = reshape(chain.write, shape_of(chain.buffer));
+  if (chain.write && !before) before = flat(chain.write, chain.buffer);
+  if (chain.write && !before) { // in parts: as a whole it has no node, so it is carried out
+    engine::realize(std::vector<UOp>{chain.write}, {}, true);
+    chain = chain_of(up_to_date(view));
+  }
   if (!before) before = view_at(chain.buffer, version.written());
   UOp target = rebuilt(chain, before);
   schedule::check_store_target(target);
   UOp write, whole;
-  if (reshaped) {
+  if (reshaped || !shared) {
     write = after_write(target, store_to(target, value)); // all of it, in its own shape
-    whole = reshape(write, shape_of(chain.buffer));
+    if (reshaped) whole = reshape(write, shape_of(chain.buffer));
   } else {
     whole = write = after_write(before, store_to(target, value));
   }
   version.note_pending(version_named(write));
-  UOp now = rebuilt(chain, whole);
+  UOp now = whole ? rebuilt(chain, whole) : write;
   if (shared) add(chain.buffer, std::move(whole));
   return now;
 }

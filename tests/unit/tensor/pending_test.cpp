@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(memory_of_writes_that_nobody_sees_is_given_back) {
 }
 
 BOOST_AUTO_TEST_CASE(clones_need_no_entry) {
-  on_each_device([](const std::string&) {
+  on_each_device([](const std::string& device) {
     Tensor a = tensor({1, 2, 3, 4}), c = a.clone(), view = c.reshape({2, 2});
     BOOST_TEST(detail::pending_count() == 0u);
     c.assign(c * 10);
@@ -236,6 +236,10 @@ BOOST_AUTO_TEST_CASE(clones_need_no_entry) {
     Tensor lazy = a.clone();
     lazy.narrow(0, 0, 2).assign(tensor({7, 8}));
     BOOST_TEST((lazy.values<float>() == Floats{7, 8, 3, 4}));
+    Tensor parts = a.shard({device, device + ":1"}, 0).clone(), other = parts;
+    parts.assign(parts + 1);
+    other.narrow(0, 1, 2).assign(other.narrow(0, 0, 2));
+    BOOST_TEST((parts.values<float>() == Floats{2, 2, 3, 5}));
   });
 }
 
