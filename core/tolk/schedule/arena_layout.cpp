@@ -1,6 +1,7 @@
 #include "tolk/schedule/arena_layout.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -78,15 +79,12 @@ struct Task {
 class Meetings {
 public:
   static std::optional<Meetings> of(const Task& task) {
-    size_t count = task.blocks.size(), pairs = 0, most = kMostPairs + kMostPairsPerBlock * count, alive = 0;
-    for (const Event& e : task.events) {
-      if (e.opens)
-        pairs += alive++;
-      else
-        --alive;
-      if (pairs > most) return {};
-    }
+    size_t count = task.blocks.size(), most = kMostPairs + kMostPairsPerBlock * count;
+    std::optional<size_t> pairs = pairs_of(task, most);
+    if (!pairs) return {};
     Meetings m;
+    m.most_meet_ = *pairs > count * count / kFew;
+    if (m.most_meet_) return m;
     // A block meets those that are alive when it opens. Both ends of every such pair are counted first.
     std::vector<int> now, place(count);
     std::vector<uint32_t> next(count + 1, 0);
@@ -108,7 +106,7 @@ public:
     sweep([&](int a, int b) { ++next[size_t(a) + 1], ++next[size_t(b) + 1]; });
     std::partial_sum(next.begin(), next.end(), next.begin());
     m.begin_ = next;
-    m.others_.resize(2 * pairs);
+    m.others_.resize(2 * *pairs);
     sweep([&](int a, int b) { m.others_[next[size_t(a)]++] = b, m.others_[next[size_t(b)]++] = a; });
     return m;
   }
@@ -116,12 +114,61 @@ public:
     return {others_.data() + begin_[size_t(block)], others_.data() + begin_[size_t(block) + 1]};
   }
 
+  // Whether so many pairs meet that looking at all blocks is quicker than at those of a list, which has to be
+  // sorted. There are no lists then.
+  bool most_meet() const { return most_meet_; }
+
 private:
+  static constexpr size_t kFew = 32;
+
+  // Nothing for more than `most`.
+  static std::optional<size_t> pairs_of(const Task& task, size_t most) {
+    size_t pairs = 0, alive = 0;
+    for (const Event& e : task.events) {
+      if (e.opens)
+        pairs += alive++;
+      else
+        --alive;
+      if (pairs > most) return {};
+    }
+    return pairs;
+  }
+
+  bool most_meet_ = false;
   std::vector<uint32_t> begin_;
   std::vector<int> others_;
 };
 
+Layout by_falling_size(const Task& task);
+
+// Blocks that are in use at some time together with every other share their bytes with none. They lie below
+// the rest, without a search. Nothing when there are no such blocks.
+std::optional<Layout> some_apart(const Task& task) {
+  int first_end = INT_MAX, last_begin = 0;
+  for (const Block& b : task.blocks)
+    first_end = std::min(first_end, b.last), last_begin = std::max(last_begin, b.first);
+  Layout out;
+  std::vector<Block> rest;
+  std::vector<size_t> number;
+  for (size_t i = 0; i < task.blocks.size(); ++i) {
+    const Block& b = task.blocks[i];
+    out.offsets.push_back(out.bytes);
+    if (b.first <= first_end && last_begin <= b.last)
+      out.bytes += task.sizes[i];
+    else
+      rest.push_back(b), number.push_back(i);
+  }
+  if (rest.size() == task.blocks.size()) return {};
+  if (rest.empty()) return out;
+  Layout above = by_falling_size(Task(rest, task.alignment));
+  if (above.offsets.empty()) return above;
+  for (size_t i = 0; i < rest.size(); ++i) out.offsets[number[i]] = out.bytes + above.offsets[i];
+  out.bytes += above.bytes;
+  return out;
+}
+
 Layout by_falling_size(const Task& task) {
+  if (std::optional<Layout> apart = some_apart(task)) return *apart;
   Layout out;
   std::optional<Meetings> meetings = Meetings::of(task);
   if (!meetings) return out;
@@ -131,19 +178,36 @@ Layout by_falling_size(const Task& task) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return task.blocks[size_t(a)].bytes > task.blocks[size_t(b)].bytes; });
-  std::vector<std::pair<int64_t, int64_t>> taken;
+  struct Place {
+    int64_t begin, end;
+    int first, last;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::vector<Place> taken; // those that meet the block, or, when most do, all
+  auto place_of = [&](int i) {
+    const Block& b = task.blocks[size_t(i)];
+    int64_t begin = out.offsets[size_t(i)];
+    return Place{begin, begin + task.sizes[size_t(i)], b.first, b.last};
+  };
   for (int i : order) {
+    const Block& block = task.blocks[size_t(i)];
     int64_t size = task.sizes[size_t(i)], at = 0;
-    taken.clear();
-    for (int other : meetings->with(i))
-      if (int64_t begin = out.offsets[size_t(other)]; begin != kNowhere)
-        taken.emplace_back(begin, begin + task.sizes[size_t(other)]);
-    std::sort(taken.begin(), taken.end());
-    for (auto [begin, end] : taken) {
-      if (begin - at >= size) break;
-      at = std::max(at, end);
+    if (!meetings->most_meet()) {
+      taken.clear();
+      for (int other : meetings->with(i))
+        if (out.offsets[size_t(other)] != kNowhere) taken.push_back(place_of(other));
+      std::sort(taken.begin(), taken.end());
+    }
+    for (const Place& p : taken) {
+      if (p.last < block.first || block.last < p.first) continue;
+      if (p.begin - at >= size) break;
+      at = std::max(at, p.end);
     }
     out.offsets[size_t(i)] = at;
+    if (meetings->most_meet()) {
+      Place place = place_of(i);
+      taken.insert(std::upper_bound(taken.begin(), taken.end(), place), place);
+    }
     out.bytes = std::max(out.bytes, at + size);
   }
   return out;

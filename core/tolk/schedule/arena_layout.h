@@ -23,8 +23,8 @@ struct Layout {
 // Blocks whose lifetimes meet do not overlap; every offset is a multiple of `alignment`, a power of two of at
 // least 256. The smallest of three layouts: first fit in order of falling size with all lifetimes known, and,
 // in order of time, best fit and TLSF. Deterministic. The work grows with the number of blocks: the first
-// layout, which looks at every pair of blocks that meet, is left out when there are too many pairs. Throws
-// InvalidArgument ("too large") when the sum exceeds 63 bits.
+// layout, which looks at every pair of blocks that meet, but for blocks that meet all others, is left out
+// when there are too many pairs. Throws InvalidArgument ("too large") when the sum exceeds 63 bits.
 TOLK_API Layout lay_out(std::span<const Block> blocks, int64_t alignment = kArenaAlignment);
 
 // Throws InternalError that names two blocks which are in use at the same time and overlap, or a block that

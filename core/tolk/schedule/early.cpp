@@ -1,5 +1,7 @@
 #include "tolk/schedule/early.h"
 
+#include <set>
+
 #include "tolk/base/error.h"
 #include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
@@ -48,9 +50,8 @@ private:
     return found ? *found : UOp();
   }
 
-  // The device of a node of the body, from its first source that has one; null for constants. Texts are
-  // interned.
-  const std::string* find_device(const UOp& u) const {
+  // The device of a node of the body, from its first source that has one; null for constants.
+  const std::string* find_device(const UOp& u) {
     if (u.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) return &device_text(u);
     if (u.is(OpSet(Op::MSELECT, Op::MSTACK))) {
       std::vector<std::string> names;
@@ -60,7 +61,7 @@ private:
         names.push_back(**found);
       }
       if (u.is(Op::MSELECT)) names = {split_devices(names[0]).at(size_t(position_of(u)))};
-      return &Arg({}, {join_devices(names)}).data->texts[0];
+      return &*joined_.insert(join_devices(names)).first;
     }
     for (const UOp& s : u.src())
       if (auto found = devices_.find(s)) return *found;
@@ -260,7 +261,8 @@ private:
   UOp body_;
   Early out_;
   Memo<UOp> done_;
-  Memo<const std::string*> devices_; // by node of the body
+  Memo<const std::string*> devices_; // by node of the body: the node's own text, or one of
+  std::set<std::string> joined_;
   UOpSet superseded_;
   std::vector<UOp> src_;
 };

@@ -208,9 +208,11 @@ private:
     switch (at.kind) {
     case Kind::Elementwise: {
       size_t next = 0;
+      int state = at.u.is(Op::BITCAST) ? use.state : Graph::kNoState; // storage of another dtype
       for (size_t i = 0; i < at.u.nsrc(); ++i)
         if (at.u.src(i).dtype() != DType::Index)
-          links.push_back(link(sources[next++], use, value_tuple(n, i, use.tuple), use.gate, use.loops));
+          links.push_back(
+              link(sources[next++], use, value_tuple(n, i, use.tuple), use.gate, use.loops, state));
       break;
     }
     case Kind::Movement: {

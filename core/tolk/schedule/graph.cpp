@@ -146,32 +146,32 @@ private:
       int d = source.device;
       if (d < 0) continue;
       if (from >= 0 && from != d)
-        refuse_devices(node.u, first->u, *graph_.devices[size_t(from)], source.u, *graph_.devices[size_t(d)]);
+        refuse_devices(node.u, first->u, graph_.devices[size_t(from)], source.u, graph_.devices[size_t(d)]);
       from = d, first = &source;
     }
     node.device = own ? device_number(*own) : from;
     if (node.kind == Kind::Copy && from < 0) node.kind = Kind::Contiguous; // computed where it is wanted
   }
 
-  // Of one position of the source's devices, or of all sources' together; interned.
-  const std::string& alias_device(const Node& node) const {
+  // Of one position of the source's devices, or of all sources' together.
+  std::string alias_device(const Node& node) const {
     std::vector<std::string> names;
     for (uint32_t i = 0; i < node.count; ++i) {
       int d = graph_.nodes[size_t(graph_.sources[node.first + i])].device;
       TOLK_CHECK(d >= 0, "what is selected or stacked has a device");
-      names.push_back(*graph_.devices[size_t(d)]);
+      names.push_back(graph_.devices[size_t(d)]);
     }
     if (node.kind == Kind::Select) {
       names = split_devices(names[0]);
       names = {names.at(size_t(position_of(node.u)))};
     }
-    return Arg({}, {join_devices(names)}).data->texts[0];
+    return join_devices(names);
   }
 
   int device_number(const std::string& name) {
     for (size_t i = 0; i < graph_.devices.size(); ++i)
-      if (*graph_.devices[i] == name) return int(i);
-    graph_.devices.push_back(&name); // texts of nodes live as long as the process
+      if (graph_.devices[i] == name) return int(i);
+    graph_.devices.push_back(name);
     return int(graph_.devices.size()) - 1;
   }
 

@@ -57,7 +57,7 @@ struct Graph {
   static constexpr int kNoState = -1;
   std::vector<Node> nodes;
   std::vector<int> sources;
-  std::vector<const std::string*> devices;
+  std::vector<std::string> devices;
   std::vector<Root> roots;
   std::vector<int> outputs;         // node of every output
   std::vector<uint32_t> first_user; // users of node n are users[first_user[n]] .. users[first_user[n+1]-1]
@@ -71,7 +71,7 @@ struct Graph {
   }
   const std::string& device_name(int n, const Options& options) const {
     int d = nodes[size_t(n)].device;
-    return d < 0 ? options.default_device : *devices[size_t(d)];
+    return d < 0 ? options.default_device : devices[size_t(d)];
   }
 };
 

@@ -5,18 +5,18 @@
 #include <unordered_map>
 
 #include "tolk/base/check.h"
+#include "tolk/base/error.h"
 #include "tolk/schedule/kernel_ast.h"
 #include "tolk/schedule/placement.h"
 #include "tolk/schedule/rebuild.h"
 #include "tolk/schedule/values.h"
 #include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
 namespace {
-
-UOp base_of(const UOp& storage) { return storage.is(Op::SLICE) ? storage.src(0) : storage; }
 
 // Part of a base that a storage node covers.
 struct Bytes {
@@ -57,8 +57,9 @@ bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index,
 class ItemBuilder {
 public:
   ItemBuilder(const Graph& graph, const Fusion& fusion, IndexSpace& index, int64_t arguments,
-              const Options& options)
-      : graph_(graph), fusion_(fusion), index_(index), options_(options) {
+              const Options& options, std::span<const int> through)
+      : graph_(graph), fusion_(fusion), index_(index), options_(options),
+        through_(through.begin(), through.end()) {
     storage_.resize(graph.nodes.size());
     item_of_.assign(graph.nodes.size(), -1);
     kernel_item_.assign(fusion.kernels.size(), -1);
@@ -185,7 +186,7 @@ private:
 
   UOp source_storage(int n) const {
     if (fusion_.nodes[size_t(n)].stored) return storage_[size_t(n)];
-    auto range = contiguous_range(node(n).u, {Op::MSELECT, Op::MSTACK});
+    auto range = contiguous_range(node(n).u, {Op::MSELECT, Op::MSTACK, Op::CONTIGUOUS});
     TOLK_CHECK(range, "a source that is not computed is neither stored nor a dense view of storage");
     if (int base = below_views(n); fusion_.nodes[size_t(base)].stored)
       range->storage = storage_[size_t(base)];
@@ -234,6 +235,7 @@ private:
       while (node(value).u.is(Op::RESHAPE) && only_user(value)) value = graph_.sources_of(value)[0];
       auto range = contiguous_range(node(int(n)).u.src(0));
       if (node(value).kind != Kind::Copy || !only_user(value) || node(value).output >= 0 || !range) continue;
+      if (through_.erase(int(n))) continue; // what it is copied to is the temporary
       storage_[size_t(value)] = range_storage(*range);
       absorbed_.emplace(value, int(n));
       skipped_.emplace(int(n), value);
@@ -288,9 +290,10 @@ private:
     const UOp& value = values.own(n);
     const FusedKernel& k = fusion_.kernels[size_t(fused.kernel)];
     kernel_item_[size_t(fused.kernel)] = int(out_.items.size());
-    if (overwrites_own_input(value, target, index,
+    if (through_.contains(n) ||
+        overwrites_own_input(value, target, index,
                              [this](const UOp& read, const UOp& base) { return names(read, base); })) {
-      // Through a temporary: every element is read before the first is overwritten.
+      // Through a temporary: everything is read before the first element is overwritten.
       int value_node = graph_.sources_of(n).back();
       UOp temporary =
           buffer_node(next_slot_--, value.dtype(), node(n).numel, graph_.device_name(value_node, options_));
@@ -347,7 +350,12 @@ private:
     for (const Item& item : out_.items) {
       if (item.call.src(0).is(Op::COPY) || item.call.nsrc() - 1 <= limit) continue;
       int kernel = fusion_.nodes[size_t(item.node)].kernel;
+      size_t before = out_.too_many.size();
       values.cut_for_buffers(kernel, limit - 1, out_.too_many);
+      if (out_.too_many.size() == before)
+        throw InternalError("the kernel of " + print_line(node(item.node).u) + " needs " +
+                            std::to_string(item.call.nsrc() - 1) + " buffers, more than the " +
+                            std::to_string(limit) + " that are allowed, and no value in it can be stored");
     }
     std::sort(out_.too_many.begin(), out_.too_many.end());
     out_.too_many.erase(std::unique(out_.too_many.begin(), out_.too_many.end()), out_.too_many.end());
@@ -357,6 +365,7 @@ private:
   const Fusion& fusion_;
   IndexSpace& index_;
   const Options& options_;
+  std::set<int> through_;
   KernelAst ast_;
   Items out_;
   std::vector<UOp> storage_;     // of stored nodes
@@ -372,8 +381,8 @@ private:
 } // namespace
 
 Items build_items(const Graph& graph, const Fusion& fusion, IndexSpace& index, int64_t arguments,
-                  const Options& options) {
-  return ItemBuilder(graph, fusion, index, arguments, options).run();
+                  const Options& options, std::span<const int> through) {
+  return ItemBuilder(graph, fusion, index, arguments, options, through).run();
 }
 
 } // namespace tolk::schedule

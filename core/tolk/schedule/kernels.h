@@ -36,9 +36,10 @@ struct Items {
   std::vector<int> too_many; // nodes to store so that kernels respect Options::max_kernel_buffers
 };
 
-// `arguments`: number of the body's PARAMs. When `too_many` comes back non-empty, fuse again with those nodes
-// stored.
+// `arguments`: number of the body's PARAMs. `through`: nodes of STOREs whose value is put in a temporary
+// first. When `too_many` comes back non-empty, fuse again with those nodes stored. Throws InternalError when
+// a kernel needs more buffers than Options::max_kernel_buffers and nothing in it can be stored.
 Items build_items(const Graph& graph, const Fusion& fusion, IndexSpace& index, int64_t arguments,
-                  const Options& options);
+                  const Options& options, std::span<const int> through = {});
 
 } // namespace tolk::schedule

@@ -2,37 +2,35 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
-#include "tolk/base/error.h"
+#include "tolk/base/check.h"
+#include "tolk/schedule/circles.h"
 #include "tolk/schedule/dependencies.h"
+#include "tolk/schedule/views.h"
 #include "tolk/uop/build.h"
-#include "tolk/uop/print.h"
 
 namespace tolk::schedule {
 namespace {
 
+double bytes_of(const UOp& value) {
+  return double(storage_bytes(value.dtype(), uint64_t(max_numel(shape_of(value)))));
+}
+
 class Orderer {
 public:
-  Orderer(const Graph& graph, const std::vector<Item>& items)
-      : graph_(graph), items_(items), dependencies_(items.size()) {}
+  Orderer(const Graph& graph, const Fusion& fusion, const std::vector<Item>& items)
+      : graph_(graph), fusion_(fusion), items_(items) {}
 
-  std::vector<int> run() {
+  Order run() {
     find_states();
-    for (size_t i = 0; i < items_.size(); ++i) {
-      const Item& item = items_[i];
-      for (int other : item.needs) edge(other, int(i));
-      for (const State& state : item.reads) after_writers(state.after, int(i));
-      if (item.store >= 0) after_writers(item.superseded.after, int(i));
-    }
-    // Readers of a state come before the stores that end it.
-    for (size_t i = 0; i < items_.size(); ++i)
-      for (const State& state : items_[i].reads)
-        if (auto it = ended_by_.find(key(state)); it != ended_by_.end())
-          for (int writer : it->second) edge(int(i), writer);
-    std::vector<int> order = dependencies_.order();
-    if (order.size() != items_.size()) report_cycle();
-    return order;
+    Dependencies dependencies(items_.size());
+    each_wait([&](const Wait& w) { dependencies.before(w.first, w.then); });
+    Order out;
+    out.items = dependencies.order();
+    if (out.items.size() == items_.size()) return out;
+    out.items.clear();
+    make_room(out);
+    return out;
   }
 
 private:
@@ -40,8 +38,28 @@ private:
   Key key(const State& state) const {
     return {state.base.node(), state.after < 0 ? -1 : same_state_[size_t(state.after)]};
   }
+  const Node& node(int n) const { return graph_.nodes[size_t(n)]; }
 
-  void edge(int from, int to) { dependencies_.before(from, to); }
+  template <typename F> void each_wait(F tell) const {
+    auto after_writers = [&](int state, int item, Wait::Why why, int number) {
+      if (state < 0) return;
+      for (int writer : writers_[size_t(state)]) tell(Wait{writer, item, why, number});
+    };
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      for (int other : item.needs) tell(Wait{other, int(i), Wait::Value});
+      for (const State& state : item.reads) {
+        auto it = ended_by_.find(key(state));
+        after_writers(state.after, int(i), Wait::Value, it == ended_by_.end() ? -1 : it->second.number);
+      }
+      if (item.store >= 0) after_writers(item.superseded.after, int(i), Wait::Overwrite, -1);
+    }
+    // Readers of a state come before the stores that end it.
+    for (size_t i = 0; i < items_.size(); ++i)
+      for (const State& state : items_[i].reads)
+        if (auto it = ended_by_.find(key(state)); it != ended_by_.end())
+          for (int writer : it->second.writers) tell(Wait{int(i), writer, Wait::Old, it->second.number});
+  }
 
   // Stores behind every AFTER. Two AFTERs of the same stores are the same state.
   void find_states() {
@@ -64,45 +82,122 @@ private:
       writers.erase(std::unique(writers.begin(), writers.end()), writers.end());
       same_state_[n] = first_with.emplace(writers, int(n)).first->second;
     }
-    for (size_t i = 0; i < items_.size(); ++i)
-      if (items_[i].store >= 0) ended_by_[key(items_[i].superseded)].push_back(int(i));
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].store < 0) continue;
+      auto [it, fresh] = ended_by_.try_emplace(key(items_[i].superseded), Ended{int(ended_by_.size()), {}});
+      it->second.writers.push_back(int(i));
+    }
   }
 
-  void after_writers(int state, int item) {
-    if (state < 0) return;
-    for (int writer : writers_[size_t(state)]) edge(writer, item);
+  // ---- circles
+
+  void make_room(Order& out) const {
+    std::vector<Wait> waits;
+    each_wait([&](const Wait& w) {
+      if (w.first != w.then) waits.push_back(w);
+    });
+    std::vector<double> bytes; // of what the items store in place
+    for (const Item& item : items_)
+      bytes.push_back(item.store < 0 ? kNoStore : bytes_of(node(item.store).u.src(0)));
+    std::map<int, std::vector<Path>> paths; // by item
+    auto views = [&](int state, std::span<const int> readers) {
+      std::vector<const Path*> all;
+      for (int reader : readers) {
+        auto [it, fresh] = paths.try_emplace(reader);
+        if (fresh) it->second = paths_of(items_[size_t(reader)]);
+        for (const Path& p : it->second)
+          if (p.state == state) all.push_back(&p);
+      }
+      return cheapest(all);
+    };
+    BrokenCircles broken =
+        break_circles(std::move(waits), bytes, [&](int state, std::span<const int> readers) {
+          double sum = 0;
+          for (int n : views(state, readers)) sum += bytes_of(node(n).u);
+          return sum;
+        });
+    for (const BrokenCircles::Copy& copy : broken.copies)
+      for (int n : views(copy.state, copy.readers)) out.copied.push_back(node(n).u);
+    for (int item : broken.through) out.through.push_back(items_[size_t(item)].store);
+    TOLK_CHECK(!out.copied.empty() || !out.through.empty(), "copies end every circle of stores");
   }
 
-  [[noreturn]] void report_cycle() const {
-    std::vector<int> cycle = dependencies_.cycle();
-    std::string text = "cycle detected in assign graph: ";
-    for (int i : cycle) text += describe(i) + " -> ";
-    text += describe(cycle.front()) +
-            "; each needs what the next overwrites, so copy one of the old values first (clone)";
-    throw InvalidArgument(text);
+  // Views from the one that an expression reads down to the state that it reads.
+  struct Path {
+    int state;
+    std::vector<int> views;
+  };
+
+  std::vector<Path> paths_of(const Item& item) const {
+    std::vector<Path> out;
+    std::span<const int> sources = graph_.sources_of(item.node);
+    if (node(item.node).kind == Kind::Store) sources = sources.last(1);
+    std::vector<int> todo(sources.begin(), sources.end());
+    std::vector<bool> seen(graph_.nodes.size());
+    while (!todo.empty()) {
+      int n = todo.back();
+      todo.pop_back();
+      if (seen[size_t(n)]) continue;
+      seen[size_t(n)] = true;
+      if (fusion_.nodes[size_t(n)].stored && !is_alias(node(n).kind)) continue;
+      if (viewed_storage(node(n).u))
+        add_path(n, out);
+      else
+        for (int s : graph_.sources_of(n)) todo.push_back(s);
+    }
+    return out;
   }
 
-  std::string describe(int i) const {
-    const Item& item = items_[size_t(i)];
-    const UOp& target = item.call.src(1);
-    std::string what = item.store >= 0 ? "store to " : "kernel writing ";
-    return what + print_expr(target.is(Op::SLICE) ? target.src(0) : target) + " " +
-           to_string(shape_of(item.store >= 0 ? graph_.nodes[size_t(item.store)].u.src(0)
-                                              : graph_.nodes[size_t(item.node)].u));
+  void add_path(int n, std::vector<Path>& out) const {
+    Path path;
+    while (path.views.push_back(n), node(n).kind != Kind::After && node(n).kind != Kind::Storage)
+      n = graph_.sources_of(n)[0];
+    State state{{}, node(n).kind == Kind::After ? n : Graph::kNoState};
+    while (node(n).kind != Kind::Storage) n = graph_.sources_of(n)[0];
+    state.base = base_of(node(n).u);
+    auto it = ended_by_.find(key(state));
+    if (it == ended_by_.end()) return; // nothing overwrites it
+    path.state = it->second.number;
+    out.push_back(std::move(path));
+  }
+
+  // The smallest view that is on all paths; when there is none, that of each.
+  std::vector<int> cheapest(std::span<const Path* const> paths) const {
+    auto smallest = [this](std::vector<int> views) {
+      return *std::ranges::min_element(views, {},
+                                       [this](int n) { return std::pair(bytes_of(node(n).u), n); });
+    };
+    std::vector<int> common, out;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const std::vector<int>& views = paths[i]->views;
+      if (i == 0)
+        common = views;
+      else
+        std::erase_if(common, [&](int n) { return std::ranges::count(views, n) == 0; });
+    }
+    if (!common.empty()) return {smallest(common)};
+    for (const Path* p : paths) out.push_back(smallest(p->views));
+    std::ranges::sort(out);
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
   }
 
   const Graph& graph_;
+  const Fusion& fusion_;
   const std::vector<Item>& items_;
-  Dependencies dependencies_;
-  std::vector<std::vector<int>> writers_;    // by AFTER node: items of its stores
-  std::vector<int> same_state_;              // by AFTER node: the first with the same stores
-  std::map<Key, std::vector<int>> ended_by_; // looked up only: the order of keys does not matter
+  std::vector<std::vector<int>> writers_; // by AFTER node: items of its stores
+  std::vector<int> same_state_;           // by AFTER node: the first with the same stores
+  struct Ended {
+    int number;
+    std::vector<int> writers;
+  };
+  std::map<Key, Ended> ended_by_; // looked up only: the order of keys does not matter
 };
 
 } // namespace
 
-std::vector<int> order_items(const Graph& graph, const std::vector<Item>& items) {
-  return Orderer(graph, items).run();
+Order order_items(const Graph& graph, const Fusion& fusion, const std::vector<Item>& items) {
+  return Orderer(graph, fusion, items).run();
 }
 
 } // namespace tolk::schedule

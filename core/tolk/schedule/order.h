@@ -4,14 +4,24 @@
 
 #include <vector>
 
+#include "tolk/schedule/fusion.h"
 #include "tolk/schedule/graph.h"
 #include "tolk/schedule/kernels.h"
 
 namespace tolk::schedule {
 
-// The items' numbers in an order to run. Among those that may come next, the one whose node comes first:
-// depth first from the roots, which keeps few temporaries alive. Throws InvalidArgument that lists the stores
-// when in-place writes need each other's old contents.
-std::vector<int> order_items(const Graph& graph, const std::vector<Item>& items);
+struct Order {
+  // The items' numbers in an order to run. Among those that may come next, the one whose node comes first:
+  // depth first from the roots, which keeps few temporaries alive.
+  std::vector<int> items;
+  // When stores need each other's old contents there is no such order, and one of these is not empty, to be
+  // respected by the next attempt: nodes of STOREs whose value is to be in a temporary first, or views of
+  // storage, nodes of the graph, whose old contents are to be read from a copy. Each costs a kernel. Chosen
+  // are those that move the fewest bytes for the waits they end, and none that the others make unnecessary.
+  std::vector<int> through;
+  std::vector<UOp> copied;
+};
+
+Order order_items(const Graph& graph, const Fusion& fusion, const std::vector<Item>& items);
 
 } // namespace tolk::schedule

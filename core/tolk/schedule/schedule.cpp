@@ -3,7 +3,9 @@
 #include <chrono>
 #include <set>
 
+#include "tolk/base/check.h"
 #include "tolk/base/config.h"
+#include "tolk/base/error.h"
 #include "tolk/base/hash.h"
 #include "tolk/schedule/bind.h"
 #include "tolk/schedule/cache.h"
@@ -15,6 +17,7 @@
 #include "tolk/schedule/kernels.h"
 #include "tolk/schedule/memory_plan.h"
 #include "tolk/schedule/multi.h"
+#include "tolk/schedule/old_contents.h"
 #include "tolk/schedule/order.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
@@ -24,8 +27,10 @@
 namespace tolk::schedule {
 namespace {
 
-// Every attempt at the buffer limit stores at least one value more.
-constexpr int kMostAttempts = 64;
+// Attempts at the buffer limit after which values that were stored before stay stored. Until then storing one
+// value may let another be computed again where it is used, which takes fewer kernels but may take another
+// attempt.
+constexpr int kFreeAttempts = 4;
 
 void add_variables(const UOp& kernel, std::set<std::string>& names) {
   if (!kernel.has(kHasVar)) return;
@@ -57,6 +62,61 @@ UOp result_of(const Root& root, const Graph& graph, int64_t arguments, std::vect
   return at;
 }
 
+// Decides what is stored, with kernels that respect the limit of buffers, and gives their expressions. Every
+// attempt stores at least one value more.
+Items build_within_limit(const Graph& graph, Fusion& fusion, IndexSpace& index, int64_t arguments,
+                         const Options& options) {
+  std::vector<bool> stored(graph.nodes.size());
+  std::vector<int> also_stored;
+  auto store = [&](int n) {
+    if (stored[size_t(n)]) return;
+    stored[size_t(n)] = true;
+    also_stored.push_back(n);
+  };
+  for (int attempt = 0;; ++attempt) {
+    fusion = fuse(graph, index, also_stored);
+    Items items = build_items(graph, fusion, index, arguments, options);
+    if (items.too_many.empty()) return items;
+    size_t before = also_stored.size();
+    for (int n : items.too_many) store(n);
+    TOLK_CHECK(also_stored.size() > before, "an attempt at the limit of buffers stores one value more");
+    if (attempt < kFreeAttempts) continue;
+    for (size_t n = 0; n < graph.nodes.size(); ++n)
+      if (fusion.nodes[n].stored && !is_alias(graph.nodes[n].kind)) store(int(n));
+  }
+}
+
+struct Ordered {
+  Graph graph;
+  std::vector<Item> items;
+  std::vector<UOp> outputs;
+  std::vector<int> order; // of the items
+};
+
+// From the graph to calls in order. Where stores need each other's old contents, with copies of those.
+Ordered ordered(Early& early, int64_t arguments, const Options& options) {
+  for (;;) {
+    Ordered out;
+    out.graph = build_graph(early);
+    IndexSpace index;
+    Fusion fusion;
+    Items made = build_within_limit(out.graph, fusion, index, arguments, options);
+    Order order = order_items(out.graph, fusion, made.items);
+    for (std::vector<int> through; !order.through.empty();) {
+      through.insert(through.end(), order.through.begin(), order.through.end());
+      made = build_items(out.graph, fusion, index, arguments, options, through);
+      order = order_items(out.graph, fusion, made.items);
+    }
+    if (!order.copied.empty()) {
+      read_copies(early, order.copied);
+      continue;
+    }
+    out.items = std::move(made.items), out.outputs = std::move(made.outputs);
+    out.order = std::move(order.items);
+    return out;
+  }
+}
+
 // All steps but the first and the last, in the arena of the body.
 std::shared_ptr<const Template> scheduled(const Callified& callified, const Options& options) {
   auto arguments = int64_t(callified.arguments.size());
@@ -68,17 +128,10 @@ std::shared_ptr<const Template> scheduled(const Callified& callified, const Opti
 #ifdef TOLK_VERIFY
   verify(sink(early.roots), Stage::TensorGraph);
 #endif
-  Graph graph = build_graph(early);
-  IndexSpace index;
-  std::vector<int> also_stored;
-  Items made;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    made = build_items(graph, fuse(graph, index, also_stored), index, arguments, options);
-    if (made.too_many.empty()) break;
-    also_stored.insert(also_stored.end(), made.too_many.begin(), made.too_many.end());
-  }
+  Ordered made = ordered(early, arguments, options);
+  const Graph& graph = made.graph;
   std::vector<UOp> calls;
-  for (int i : order_items(graph, made.items)) append_calls(made.items[size_t(i)].call, calls);
+  for (int i : made.order) append_calls(made.items[size_t(i)].call, calls);
   std::set<std::string> variables;
   for (const UOp& c : calls) add_variables(c.src(0), variables);
   UOp list = linear(calls);
@@ -125,6 +178,10 @@ uint64_t Options::digest() const {
 
 Schedule create_schedule(std::span<const UOp> roots, const Options& given) {
   Options options = given;
+  if (options.max_kernel_buffers < 0 || (options.max_kernel_buffers > 0 && options.max_kernel_buffers < 4))
+    throw InvalidArgument(
+        "a kernel may have at least 4 buffers, a result and three values, but the limit is " +
+        std::to_string(options.max_kernel_buffers) + "; 0 means no limit");
   const Config& config = Config::current();
   options.memory_plan &= config.no_memory_planner == 0;
   options.cache &= config.schedule_cache != 0;

@@ -13,7 +13,8 @@
 // - graph: the nodes that are reachable, in order, with what fusion needs to know of each
 // - fusion: which values are stored; the index at which every use reads its value
 // - kernels: the expression of every stored value
-// - order: calls in an order that respects reads after writes and writes after reads
+// - order: calls in an order that respects reads after writes and writes after reads; where there is none,
+//   circles and old_contents say what is copied
 // - memory_plan: temporaries share one arena per device
 // The result of these depends on the body and the options alone and is cached; only the last step, putting
 // this call's storage in the place of the PARAMs, is done every time.
@@ -76,9 +77,10 @@ struct Schedule {
 
 // Schedules the computation of the roots: global tensor-level nodes. Values that carry a Realized attachment
 // are not computed again (schedule/realized.h). Any number of threads may schedule at once; equal input gives
-// equal kernels in equal order. Throws InvalidArgument when one variable is bound to two values ("bind
-// mismatch on n, 3 != 4"), when in-place writes need each other's old contents ("cycle"), when a store's
-// target is no view of storage, and when a value would have to be on two devices; nothing is kept then.
+// equal kernels in equal order. In-place writes that need each other's old contents take one more kernel for
+// each copy that it takes. Throws InvalidArgument when one variable is bound to two values ("bind mismatch on
+// n, 3 != 4"), when a store's target is no view of storage, and when a value would have to be on two devices;
+// nothing is kept then.
 TOLK_API Schedule create_schedule(std::span<const UOp> roots, const Options& options);
 
 // How the cache did since the process started, and how many schedules it holds.

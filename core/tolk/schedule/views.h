@@ -16,6 +16,9 @@ UOp viewed_storage(const UOp& u);
 // reads.
 UOp viewed_state(const UOp& u);
 
+// The PARAM or BUFFER of storage, which may be a SLICE.
+inline UOp base_of(const UOp& storage) { return storage.is(Op::SLICE) ? storage.src(0) : storage; }
+
 // Consecutive elements of storage.
 struct StorageRange {
   UOp storage; // PARAM, BUFFER or SLICE

@@ -1,11 +1,13 @@
-// The payload of a node: one word inline, and rarely a list of integers and texts. The list form is interned
-// for the life of the process, so equality is two compares, and one printer, one parser and one serialiser
-// serve every op.
+// The payload of a node: one word inline, and rarely a list of integers and texts. The list form is interned,
+// so equality is two compares, and one printer, one parser and one serialiser serve every op. It goes with
+// its last user: a node, in whatever home, or an Arg.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tolk/base/api.h"
@@ -16,15 +18,27 @@ struct ArgData {
   std::vector<int64_t> ints;
   std::vector<std::string> texts;
   uint64_t hash = 0;
+  mutable std::atomic<uint64_t> users{1};
 };
 
 struct Arg {
   uint64_t word = 0;
-  const ArgData* data = nullptr;
+  const ArgData* data = nullptr; // counted
 
   Arg() = default;
   explicit Arg(uint64_t word) : word(word) {}
   TOLK_API Arg(std::vector<int64_t> ints, std::vector<std::string> texts = {});
+  Arg(const Arg& other) : word(other.word), data(other.data) {
+    if (data) data->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  Arg(Arg&& other) noexcept : word(other.word), data(std::exchange(other.data, nullptr)) {}
+  Arg& operator=(Arg other) noexcept {
+    std::swap(word, other.word), std::swap(data, other.data);
+    return *this;
+  }
+  ~Arg() {
+    if (data) release(data);
+  }
 
   bool operator==(const Arg&) const = default;
   uint64_t hash() const { return word * 0x9E3779B97F4A7C15ull ^ (data ? data->hash : 0); }
@@ -37,6 +51,12 @@ struct Arg {
   std::span<const std::string> texts() const {
     return data ? std::span<const std::string>(data->texts) : std::span<const std::string>();
   }
+
+private:
+  TOLK_API static void release(const ArgData* data);
 };
+
+// Number of list forms in use; for leak tests.
+TOLK_API size_t interned_arg_count();
 
 } // namespace tolk

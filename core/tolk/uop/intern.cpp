@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "tolk/base/error.h"
@@ -39,9 +40,11 @@ uint64_t key_hash(Op op, DType dtype, int lanes, std::span<const UOp> src, const
   return mix(h, h >> 32);
 }
 
-// Small constants are everywhere; counting them would make every thread write the same line.
+// Small constants and powers of two are everywhere; counting them would make every thread write the same
+// line. They stay for ever, so they must not be too many.
 bool is_shared_constant(const NodeKey& key) {
-  return key.op == Op::CONST && !key.arg.data && (key.arg.word + 64 < 1024 || is_float(key.dtype) == false);
+  return key.op == Op::CONST && !key.arg.data &&
+         (key.arg.word + 64 < 8192 || (!is_float(key.dtype) && std::has_single_bit(key.arg.word)));
 }
 
 // Memory of global nodes that went, kept by the thread that dropped them for the next ones of their size. A
@@ -88,29 +91,51 @@ private:
 };
 thread_local bool SpareNodes::alive_ = true;
 
-// Payloads by content, for the life of the process. Open addressing with the hash beside the pointer: a look
-// at another payload's memory is rare.
+// Payloads by content, while they have users. Open addressing with the hash beside the pointer: a look at
+// another payload's memory is rare.
 class ArgTable {
 public:
   const ArgData* find(uint64_t hash, std::vector<int64_t> ints, std::vector<std::string> texts) {
     std::lock_guard lock(mutex_);
-    if ((used_ + 1) * 2 > slots_.size()) grow();
+    if ((used_ + 1) * 2 > slots_.size()) resize(std::max<size_t>(kLeast, 2 * slots_.size()));
     size_t mask = slots_.size() - 1, i = hash & mask;
     for (; slots_[i].data; i = (i + 1) & mask)
-      if (slots_[i].hash == hash && slots_[i].data->ints == ints && slots_[i].data->texts == texts)
+      if (slots_[i].hash == hash && slots_[i].data->ints == ints && slots_[i].data->texts == texts) {
+        slots_[i].data->users.fetch_add(1, std::memory_order_relaxed);
         return slots_[i].data;
+      }
     slots_[i] = {hash, new ArgData{std::move(ints), std::move(texts), hash}};
     ++used_;
     return slots_[i].data;
   }
+  // One user less, perhaps the last: none can come while the lock is held.
+  void release(const ArgData* data) {
+    std::lock_guard lock(mutex_);
+    if (data->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    size_t mask = slots_.size() - 1, hole = data->hash & mask;
+    while (slots_[hole].data != data) hole = (hole + 1) & mask;
+    // Those behind the hole that were pushed past it move up.
+    for (size_t i = (hole + 1) & mask; slots_[i].data; i = (i + 1) & mask) {
+      if (((i - slots_[i].hash) & mask) < ((i - hole) & mask)) continue;
+      slots_[hole] = slots_[i], hole = i;
+    }
+    slots_[hole] = {};
+    delete data;
+    if (--used_ * 16 < slots_.size() && slots_.size() > kLeast) resize(slots_.size() / 4);
+  }
+  size_t size() {
+    std::lock_guard lock(mutex_);
+    return used_;
+  }
 
 private:
+  static constexpr size_t kLeast = 64;
   struct Slot {
     uint64_t hash = 0;
     const ArgData* data = nullptr;
   };
-  void grow() {
-    std::vector<Slot> old(std::max<size_t>(64, 2 * slots_.size()));
+  void resize(size_t slots) {
+    std::vector<Slot> old(std::max(kLeast, slots));
     old.swap(slots_);
     size_t mask = slots_.size() - 1;
     for (const Slot& s : old) {
@@ -124,6 +149,13 @@ private:
   std::vector<Slot> slots_;
   size_t used_ = 0;
 };
+
+// Leaked on purpose, as the shards are.
+ArgTable* arg_tables() {
+  static auto* all = new ArgTable[kShards];
+  return all;
+}
+ArgTable& arg_table_of(uint64_t hash) { return arg_tables()[hash >> 58]; }
 
 } // namespace
 
@@ -211,7 +243,7 @@ UOpNode* construct_node(void* memory, const NodeKey& key, uint64_t id, uint32_t 
   return node;
 }
 
-UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
+UOp make(Op op, DType dtype, std::span<const UOp> src, const Arg& arg, int lanes) {
   const OpInfo& info = op_info(op);
   if (int(src.size()) < info.least || (info.most >= 0 && int(src.size()) > info.most))
     throw InternalError(std::string(info.name) + " takes " + std::to_string(info.least) + " to " +
@@ -256,8 +288,8 @@ UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg, int lanes) {
   return UOp::adopt(node);
 }
 
-UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg, int lanes) {
-  return make(op, dtype, std::span<const UOp>(src.begin(), src.size()), std::move(arg), lanes);
+UOp make(Op op, DType dtype, std::initializer_list<UOp> src, const Arg& arg, int lanes) {
+  return make(op, dtype, std::span<const UOp>(src.begin(), src.size()), arg, lanes);
 }
 
 UOp with_sources(const UOp& u, std::span<const UOp> src) {
@@ -318,7 +350,10 @@ size_t global_node_count() {
 
 Arena::Arena() : impl_(std::make_unique<Impl>()) {}
 Arena::~Arena() {
-  for (UOpNode* node : impl_->nodes) destroy_shape(node->shape.load(std::memory_order_relaxed));
+  for (UOpNode* node : impl_->nodes) {
+    destroy_shape(node->shape.load(std::memory_order_relaxed));
+    node->~UOpNode();
+  }
 }
 size_t Arena::size() const { return impl_->nodes.size(); }
 
@@ -333,8 +368,20 @@ Arg::Arg(std::vector<int64_t> ints, std::vector<std::string> texts) {
     h = mix(h, t.size());
     for (char c : t) h = mix(h, uint64_t(uint8_t(c)));
   }
-  static auto* tables = new ArgTable[kShards];
-  data = tables[h >> 58].find(h, std::move(ints), std::move(texts));
+  data = arg_table_of(h).find(h, std::move(ints), std::move(texts));
+}
+
+void Arg::release(const ArgData* data) {
+  uint64_t users = data->users.load(std::memory_order_relaxed);
+  while (users > 1)
+    if (data->users.compare_exchange_weak(users, users - 1, std::memory_order_acq_rel)) return;
+  arg_table_of(data->hash).release(data);
+}
+
+size_t interned_arg_count() {
+  size_t count = 0;
+  for (int i = 0; i < kShards; ++i) count += arg_tables()[i].size();
+  return count;
 }
 
 } // namespace tolk

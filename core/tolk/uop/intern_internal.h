@@ -16,7 +16,7 @@ struct NodeKey {
   DType dtype;
   uint16_t lanes;
   std::span<const UOp> src;
-  Arg arg;
+  const Arg& arg;
   uint64_t hash;
 };
 

@@ -146,8 +146,8 @@ struct UOpHash {
 
 // Creates or finds the node; one whose attachment is outdated is not found. Throws InternalError when the
 // number of sources does not fit the op, or when a source lives elsewhere than the node would.
-TOLK_API UOp make(Op op, DType dtype, std::span<const UOp> src, Arg arg = {}, int lanes = 1);
-TOLK_API UOp make(Op op, DType dtype, std::initializer_list<UOp> src, Arg arg = {}, int lanes = 1);
+TOLK_API UOp make(Op op, DType dtype, std::span<const UOp> src, const Arg& arg = {}, int lanes = 1);
+TOLK_API UOp make(Op op, DType dtype, std::initializer_list<UOp> src, const Arg& arg = {}, int lanes = 1);
 
 // The same node with other sources (same number or not); dtype, lanes and arg stay.
 TOLK_API UOp with_sources(const UOp& u, std::span<const UOp> src);

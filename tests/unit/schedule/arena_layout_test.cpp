@@ -119,11 +119,56 @@ BOOST_AUTO_TEST_CASE(every_candidate_is_a_layout_and_the_smallest_is_taken) {
   BOOST_TEST(tlsf_best > 0);
 }
 
-// A block that lives from the first call to the last meets all others; thousands of those are not compared
-// one by one.
-BOOST_AUTO_TEST_CASE(too_many_pairs_leave_out_the_layout_by_size) {
+// Blocks that all meet each other need no search, however many they are.
+BOOST_AUTO_TEST_CASE(blocks_that_meet_all_others_are_laid_side_by_side) {
   std::vector<Block> blocks;
-  for (int i = 0; i < 4000; ++i) blocks.push_back({i % 3000, 3000 + i % 7, 1 + (i * 7919) % 5000});
+  for (int i = 0; i < 200000; ++i) blocks.push_back({i % 3000, 3000 + i % 7, 1 + (i * 7919LL) % 5000});
+  auto all = tolk::schedule::layout_candidates(blocks);
+  BOOST_REQUIRE_EQUAL(all.falling_size.offsets.size(), blocks.size());
+  check_layout(blocks, all.falling_size);
+  BOOST_TEST(all.falling_size.bytes == most_alive(blocks));
+  // Around others, of which those that do not meet share their bytes.
+  std::vector<Block> mixed{{0, 9, 1000}, {0, 3, 3000}, {4, 9, 5000}, {3, 4, 100}, {5, 6, 700}};
+  all = tolk::schedule::layout_candidates(mixed);
+  check_layout(mixed, all.falling_size);
+  BOOST_TEST(all.falling_size.bytes == most_alive(mixed));
+}
+
+// Lists of those that meet, and one list of all: the same layout, whichever is quicker.
+BOOST_AUTO_TEST_CASE(many_and_few_meetings_are_laid_out_by_the_same_rule) {
+  std::mt19937 random(17);
+  for (int longest : {2, 8, 30, 100, 200}) {
+    std::vector<Block> blocks;
+    for (int i = 0; i < 400; ++i)
+      blocks.push_back({i, i + 1 + int(random() % uint32_t(longest)), 1 + int64_t(random() % 9000)});
+    Layout layout = tolk::schedule::layout_candidates(blocks).falling_size;
+    check_layout(blocks, layout);
+    // The rule, by trying every multiple of the alignment.
+    std::vector<size_t> order(blocks.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+    std::vector<int64_t> want(blocks.size(), -1);
+    for (size_t i : order) {
+      auto free = [&](int64_t at) {
+        for (size_t k = 0; k < blocks.size(); ++k)
+          if (want[k] >= 0 && blocks[k].first <= blocks[i].last && blocks[i].first <= blocks[k].last &&
+              want[k] < at + blocks[i].bytes && at < want[k] + blocks[k].bytes)
+            return false;
+        return true;
+      };
+      want[i] = 0;
+      int64_t at = 0;
+      for (want[i] = -1; !free(at);) at += 256;
+      want[i] = at;
+    }
+    BOOST_TEST(layout.offsets == want, boost::test_tools::per_element());
+  }
+}
+
+// Thousands of blocks that meet most others are not compared one by one.
+BOOST_AUTO_TEST_CASE(too_many_pairs_leave_out_the_layout_by_size) {
+  std::vector<Block> blocks{{0, 0, 100}};
+  for (int i = 0; i < 4000; ++i) blocks.push_back({1 + i % 3000, 3000 + i % 7, 1 + (i * 7919) % 5000});
   auto all = tolk::schedule::layout_candidates(blocks);
   BOOST_TEST(all.falling_size.offsets.empty());
   Layout taken = lay_out(blocks);

@@ -1,4 +1,5 @@
-// Writes to existing storage: hazards inside a store, order between stores and readers, cycles.
+// Writes to existing storage: hazards inside a store, order between stores and readers. Stores that
+// need each other's old contents are in old_contents_test.cpp.
 #include <boost/test/unit_test.hpp>
 
 #include "schedule_support.h"
@@ -102,27 +103,6 @@ BOOST_AUTO_TEST_CASE(a_swap_through_a_temporary_takes_three_kernels) {
   BOOST_TEST(r.calls == 3u);
   BOOST_TEST(r.results[0] == (V{4, 5, 6}), boost::test_tools::per_element());
   BOOST_TEST(r.results[1] == (V{1, 2, 3}), boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(stores_that_need_each_others_old_contents_are_refused_by_name) {
-  T a = in({3}), b = in({3}), x = b + 1, y = a + 1;
-  BOOST_CHECK_EXCEPTION(schedule({assign(a, x), assign(b, y)}), tolk::InvalidArgument,
-                        [](const tolk::InvalidArgument& e) {
-                          std::string text = e.what();
-                          return text.find("cycle detected") != std::string::npos &&
-                                 text.find("store to p0 (3)") != std::string::npos &&
-                                 text.find("store to p1 (3)") != std::string::npos;
-                        });
-}
-
-BOOST_AUTO_TEST_CASE(one_kernel_cannot_read_before_and_after_a_store) {
-  T a = in({3});
-  BOOST_CHECK_THROW(schedule({a + assign(a, a * 2.0)}), tolk::InvalidArgument);
-  // With the old contents kept it can.
-  T old = contiguous(a);
-  Run r;
-  run(r, {old + assign(a, a * 2.0)}, {{a, {1, 2, 3}}});
-  BOOST_TEST(r.results[0] == (V{3, 6, 9}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_write_to_a_view_is_seen_through_the_whole_buffer) {

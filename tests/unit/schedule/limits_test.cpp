@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "schedule_support.h"
+#include "tolk/base/error.h"
 
 using namespace mini;
 using namespace support;
@@ -35,6 +36,68 @@ BOOST_AUTO_TEST_CASE(kernels_respect_the_limit_of_buffers) {
       memory.fill(storage(parts[i]), std::vector<double>(4, double(i))), sum += double(i);
     host::run_linear(t.linear, memory);
     BOOST_TEST(values(t.results[0], memory)[0] == sum);
+  }
+}
+
+// Sums of hundreds of buffers, in the order of a chain, of a tree, and with values in common.
+BOOST_AUTO_TEST_CASE(wide_values_respect_the_limit_however_they_are_built) {
+  constexpr size_t n = 500;
+  for (int limit : {4, 8, 31})
+    for (int form = 0; form < 4; ++form) {
+      std::vector<T> parts, at;
+      host::Memory memory;
+      double sum = 0;
+      for (size_t i = 0; i < n; ++i) {
+        parts.push_back(buffer({2}, DType::F64));
+        memory.fill(storage(parts[i]), {double(i), 1});
+      }
+      T total = parts[0];
+      if (form == 0) { // a chain
+        for (size_t i = 1; i < n; ++i) total = total + parts[i];
+        sum = double(n * (n - 1) / 2);
+      } else if (form == 1) { // a tree
+        for (at = parts; at.size() > 1;) {
+          std::vector<T> next;
+          for (size_t i = 0; i + 1 < at.size(); i += 2) next.push_back(at[i] + at[i + 1]);
+          if (at.size() % 2) next.push_back(at.back());
+          at = next;
+        }
+        total = at[0], sum = double(n * (n - 1) / 2);
+      } else if (form == 2) { // every step uses the one before twice
+        for (size_t i = 1; i < n; ++i) total = maximum(total, parts[i]) + (total - total) * 3.0;
+        sum = n - 1;
+      } else { // sums of neighbours, summed again
+        std::vector<double> v;
+        for (size_t i = 0; i < n; ++i) v.push_back(double(i));
+        at = parts;
+        for (int round = 0; round < 6; ++round) {
+          std::vector<T> next;
+          std::vector<double> w;
+          for (size_t i = 0; i + 3 < at.size(); ++i)
+            next.push_back(where(less(at[i], at[i + 1]), at[i + 2] - at[i], at[i + 3])),
+                w.push_back(v[i] < v[i + 1] ? v[i + 2] - v[i] : v[i + 3]);
+          at = next, v = w;
+        }
+        total = at[0], sum = v[0];
+        for (size_t i = 1; i < at.size(); ++i) total = total + at[i], sum += v[i];
+      }
+      auto o = options();
+      o.max_kernel_buffers = limit;
+      auto s = schedule({total}, o);
+      BOOST_TEST(most_arguments(s.linear) <= size_t(limit), "limit " << limit << ", form " << form);
+      if (form < 2) BOOST_TEST(s.linear.nsrc() <= n / size_t(limit - 2) + 2);
+      host::run_linear(s.linear, memory);
+      BOOST_TEST(values(s.results[0], memory)[0] == sum);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(limits_that_no_kernel_can_respect_are_refused) {
+  for (int limit : {-1, 1, 2, 3}) {
+    auto o = options();
+    o.max_kernel_buffers = limit;
+    BOOST_CHECK_EXCEPTION(schedule({buffer({4}) + 1}, o), tolk::InvalidArgument, [&](const auto& e) {
+      return std::string(e.what()).find("limit is " + std::to_string(limit)) != std::string::npos;
+    });
   }
 }
 

@@ -8,6 +8,7 @@
 #include "tolk/base/error.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
 
 using namespace tolk;
@@ -20,7 +21,7 @@ UOp sample(int salt) {
   return reduce_axis(Op::ADD, alu(Op::ADD, scaled, alu(Op::EXP, m)), 2);
 }
 
-// Constants of integers live for ever; what is counted is the rest.
+// Small constants of integers live for ever; what is counted is the rest.
 struct Baseline {
   Baseline() {
     sample(0);
@@ -126,11 +127,86 @@ BOOST_AUTO_TEST_CASE(threads_that_make_and_drop_the_same_nodes_agree) {
       for (int i = 0; i < 3000; ++i) {
         UOp a = sample(100 + i % 7), b = sample(100 + i % 7), c = sample(100 + (i + t) % 5);
         if (a != b || shape_of(a) != shape_of(b) || c.nsrc() != 1) ++wrong;
+        UOp v = variable("shared " + std::to_string(i % 3), 0, 7), w = v;
+        if (var_name(w) != "shared " + std::to_string(i % 3)) ++wrong;
       }
     });
   for (std::thread& t : threads) t.join();
   BOOST_TEST(wrong == 0);
   BOOST_TEST(base.now() == 0u);
+}
+
+// Slots, states, constants, names and offsets that are never seen again leave nothing behind.
+BOOST_AUTO_TEST_CASE(a_million_short_lived_nodes_leave_the_tables_as_they_were) {
+  Baseline base;
+  size_t args = interned_arg_count(), most_nodes = 0, most_args = 0;
+  UOp whole = buffer_node(90003, DType::I8, 1 << 30, "CPU");
+  for (int i = 0; i < 1'000'000; ++i) {
+    switch (i % 5) {
+    case 0:
+      state_of(buffer_node(100'000 + i, DType::F32, 32, "CPU"));
+      break;
+    case 1:
+      constant(DType::I64, int64_t(i) * 7919 + 1'000'003);
+      break;
+    case 2:
+      constant(DType::F32, 1.0 + i);
+      break;
+    case 3:
+      variable("v" + std::to_string(i), 0, i);
+      break;
+    default:
+      slice_node(whole, DType::I8, i, 1);
+    }
+    if (i % 1000 == 0) {
+      most_nodes = std::max(most_nodes, base.now());
+      most_args = std::max(most_args, interned_arg_count());
+    }
+  }
+  whole = UOp();
+  BOOST_TEST(most_nodes < 30U); // some of the constants are powers of two
+  BOOST_TEST(most_args <= args + 3);
+  BOOST_TEST(interned_arg_count() == args);
+}
+
+BOOST_AUTO_TEST_CASE(list_forms_live_as_long_as_a_node_or_copy_that_names_them) {
+  size_t before = interned_arg_count();
+  {
+    UOp again;
+    Arg kept;
+    {
+      UOp x = variable("lives on", 3, 5);
+      again = x, kept = x.arg();
+      Arg other = kept, moved = std::move(other);
+      BOOST_TEST((moved == kept));
+      BOOST_TEST(!other.data); // NOLINT: a moved-from argument is empty
+      other = moved;
+      BOOST_TEST((other == kept));
+      BOOST_TEST(interned_arg_count() == before + 1);
+    }
+    again = UOp();
+    BOOST_TEST(kept.text() == "lives on");
+    BOOST_TEST((Arg({3, 5, 1}, {"lives on"}) == kept));
+    Arena arena;
+    UOp inside;
+    {
+      ArenaScope scope(&arena);
+      for (int i = 0; i < 1000; ++i) inside = variable("in an arena " + std::to_string(i), 0, 1);
+    }
+    BOOST_TEST(var_name(inside) == "in an arena 999");
+    BOOST_TEST(interned_arg_count() == before + 1001);
+  }
+  BOOST_TEST(interned_arg_count() == before);
+  // Many at once, dropped in another order: what is left is still found.
+  std::vector<Arg> all;
+  for (int64_t i = 0; i < 20'000; ++i)
+    all.emplace_back(std::vector<int64_t>{i, -i}, std::vector<std::string>{});
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i * 7919 % 20'000 % 3) all[i * 7919 % 20'000] = Arg();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].data) BOOST_REQUIRE((Arg(std::vector<int64_t>{int64_t(i), -int64_t(i)}) == all[i]));
+  all.clear();
+  BOOST_TEST(interned_arg_count() == before);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_number_of_sources_is_refused) {
