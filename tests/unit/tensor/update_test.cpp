@@ -29,32 +29,32 @@ void close(const Tensor& got, const V& want, double tolerance) {
 }
 
 // mean((tanh(x w + b) v + c - y)^2), with its gradients, by hand.
-constexpr size_t kRows = 5, kIn = 3, kHidden = 4, kOut = 2;
+constexpr int kRows = 5, kIn = 3, kHidden = 4, kOut = 2;
 struct Net {
   V w, b, v, c;
   std::vector<V*> all() { return {&w, &b, &v, &c}; }
 
   Net gradients(const V& x, const V& y) const {
     Net g{V(w.size()), V(b.size()), V(v.size()), V(c.size())};
-    for (size_t r = 0; r < kRows; ++r) {
-      V hidden(kHidden), back(kHidden);
-      for (size_t h = 0; h < kHidden; ++h) {
-        double sum = b[h];
-        for (size_t i = 0; i < kIn; ++i) sum += x[r * kIn + i] * w[i * kHidden + h];
-        hidden[h] = std::tanh(sum);
+    for (int r = 0; r < kRows; ++r) {
+      V hidden(size_t{kHidden}), back(size_t{kHidden});
+      for (int h = 0; h < kHidden; ++h) {
+        double sum = b[size_t(h)];
+        for (int i = 0; i < kIn; ++i) sum += x[size_t(r * kIn + i)] * w[size_t(i * kHidden + h)];
+        hidden[size_t(h)] = std::tanh(sum);
       }
-      for (size_t o = 0; o < kOut; ++o) {
-        double out = c[o];
-        for (size_t h = 0; h < kHidden; ++h) out += hidden[h] * v[h * kOut + o];
-        double d = 2 * (out - y[r * kOut + o]) / double(kRows * kOut);
-        g.c[o] += d;
-        for (size_t h = 0; h < kHidden; ++h)
-          g.v[h * kOut + o] += hidden[h] * d, back[h] += v[h * kOut + o] * d;
+      for (int o = 0; o < kOut; ++o) {
+        double out = c[size_t(o)];
+        for (int h = 0; h < kHidden; ++h) out += hidden[size_t(h)] * v[size_t(h * kOut + o)];
+        double d = 2 * (out - y[size_t(r * kOut + o)]) / double(kRows * kOut);
+        g.c[size_t(o)] += d;
+        for (int h = 0; h < kHidden; ++h)
+          g.v[size_t(h * kOut + o)] += hidden[size_t(h)] * d, back[size_t(h)] += v[size_t(h * kOut + o)] * d;
       }
-      for (size_t h = 0; h < kHidden; ++h) {
-        double d = back[h] * (1 - hidden[h] * hidden[h]);
-        g.b[h] += d;
-        for (size_t i = 0; i < kIn; ++i) g.w[i * kHidden + h] += x[r * kIn + i] * d;
+      for (int h = 0; h < kHidden; ++h) {
+        double d = back[size_t(h)] * (1 - hidden[size_t(h)] * hidden[size_t(h)]);
+        g.b[size_t(h)] += d;
+        for (int i = 0; i < kIn; ++i) g.w[size_t(i * kHidden + h)] += x[size_t(r * kIn + i)] * d;
       }
     }
     return g;
