@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_million_short_lived_nodes_leave_the_tables_as_they_were) 
   for (int i = 0; i < 1'000'000; ++i) {
     switch (i % 5) {
     case 0:
-      state_of(buffer_node(100'000 + i, DType::F32, 32, "CPU"));
+      view_at(buffer_node(100'000 + i, DType::F32, 32, "CPU"), fresh_version());
       break;
     case 1:
       constant(DType::I64, int64_t(i) * 7919 + 1'000'003);
