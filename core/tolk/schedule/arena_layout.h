@@ -32,8 +32,8 @@ TOLK_API Layout lay_out(std::span<const Block> blocks, int64_t alignment = kAren
 TOLK_API void check_layout(std::span<const Block> blocks, const Layout& layout,
                            int64_t alignment = kArenaAlignment);
 
-// The candidates of lay_out, for tests and comparison. The first is empty when there are more than
-// `most_pairs` pairs of blocks that meet.
+// The candidates of lay_out, for tests and comparison. The first is empty when it is left out, the last when
+// the sum exceeds 61 bits.
 struct LayoutCandidates {
   Layout falling_size, best_fit, tlsf;
 };

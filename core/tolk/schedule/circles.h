@@ -42,9 +42,10 @@ struct BrokenCircles {
 // Bytes that a copy of the contents takes, of what the readers read of them.
 using CopyBytes = std::function<double(int state, std::span<const int> readers)>;
 
-// `stores`: by item, the bytes that it stores in place, or kNoStore. Chosen one after the other are those
-// with the fewest bytes for each wait that they take out of a circle; the first of equals, stores before
+// `stores`: by item, the bytes that it stores in place, or kNoStore. Chosen in rounds, for each circle, are
+// those with the fewest bytes for each wait that they take out of it; the first of equals, stores before
 // copies. Stores that turn out to be unnecessary are left out again. Both empty when there is no circle.
+// No item may wait for itself.
 BrokenCircles break_circles(std::vector<Wait> waits, std::span<const double> stores,
                             const CopyBytes& copy_bytes);
 

@@ -61,32 +61,71 @@ private:
           for (int writer : it->second.writers) tell(Wait{int(i), writer, Wait::Old, it->second.number});
   }
 
-  // Stores behind every AFTER. Two AFTERs of the same stores are the same state.
+  // Stores behind every AFTER, and which AFTERs are the same state: those of the same stores to its storage.
   void find_states() {
     std::vector<int> item_of_store(graph_.nodes.size(), -1);
     for (size_t i = 0; i < items_.size(); ++i)
       if (items_[i].store >= 0) item_of_store[size_t(items_[i].store)] = int(i);
     writers_.resize(graph_.nodes.size());
     same_state_.resize(graph_.nodes.size());
+    parts_.resize(graph_.nodes.size());
+    bases_.resize(graph_.nodes.size());
     std::map<std::vector<int>, int> first_with;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (graph_.nodes[n].kind != Kind::After) continue;
       std::vector<int>& writers = writers_[n];
+      std::vector<int> parts;
+      auto put_in = [&](int after) {
+        const std::vector<int>& more = writers_[size_t(after)];
+        writers.insert(writers.end(), more.begin(), more.end());
+        parts.push_back(after);
+      };
       for (int effect : graph_.sources_of(int(n)).subspan(1)) {
         if (graph_.nodes[size_t(effect)].kind == Kind::Store)
           writers.push_back(item_of_store[size_t(effect)]);
         else
-          writers.insert(writers.end(), writers_[size_t(effect)].begin(), writers_[size_t(effect)].end());
+          put_in(effect);
       }
-      std::sort(writers.begin(), writers.end());
-      writers.erase(std::unique(writers.begin(), writers.end()), writers.end());
-      same_state_[n] = first_with.emplace(writers, int(n)).first->second;
+      // One that overwrites what the view was before waits for those who made that.
+      State before = state_below(graph_.sources_of(int(n))[0]);
+      bases_[n] = before.base;
+      auto overwrites = [&](int writer) { return key(items_[size_t(writer)].superseded) == key(before); };
+      if (before.after >= 0 && std::ranges::none_of(writers, overwrites)) put_in(before.after);
+      sort_out(writers);
+      std::vector<int> to_this = writers;
+      std::erase_if(to_this, [&](int w) { return items_[size_t(w)].superseded.base != before.base; });
+      same_state_[n] = to_this.empty() ? Graph::kNoState : first_with.emplace(to_this, int(n)).first->second;
+      for (int part : parts) {
+        if (same_state_[size_t(part)] != same_state_[n])
+          parts_[n].push_back(part);
+        else
+          parts_[n].insert(parts_[n].end(), parts_[size_t(part)].begin(), parts_[size_t(part)].end());
+      }
     }
-    for (size_t i = 0; i < items_.size(); ++i) {
-      if (items_[i].store < 0) continue;
-      auto [it, fresh] = ended_by_.try_emplace(key(items_[i].superseded), Ended{int(ended_by_.size()), {}});
-      it->second.writers.push_back(int(i));
-    }
+    for (size_t i = 0; i < items_.size(); ++i)
+      if (items_[i].store >= 0) end(items_[i].superseded, int(i));
+  }
+
+  static void sort_out(std::vector<int>& numbers) {
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  }
+
+  // The state of storage that a view reads; of AFTERs that were met.
+  State state_below(int n) const {
+    while (node(n).kind != Kind::After && node(n).kind != Kind::Storage) n = graph_.sources_of(n)[0];
+    if (node(n).kind == Kind::After) return {bases_[size_t(n)], n};
+    return {base_of(node(n).u), Graph::kNoState};
+  }
+
+  // The store ends the state, and those of parts that it was put together from.
+  void end(const State& state, int store) {
+    auto [it, fresh] = ended_by_.try_emplace(key(state), Ended{int(ended_by_.size()), {}});
+    std::vector<int>& writers = it->second.writers;
+    if (!writers.empty() && writers.back() == store) return;
+    writers.push_back(store);
+    if (state.after < 0) return;
+    for (int part : parts_[size_t(state.after)]) end({state.base, part}, store);
   }
 
   // ---- circles
@@ -97,8 +136,11 @@ private:
       if (w.first != w.then) waits.push_back(w);
     });
     std::vector<double> bytes; // of what the items store in place
-    for (const Item& item : items_)
-      bytes.push_back(item.store < 0 ? kNoStore : bytes_of(node(item.store).u.src(0)));
+    for (const Item& item : items_) {
+      // What HOST holds is copied to: no kernel would put a temporary into place there.
+      bool through = item.store >= 0 && graph_.devices[size_t(node(item.store).device)] != "HOST";
+      bytes.push_back(through ? bytes_of(node(item.store).u.src(0)) : kNoStore);
+    }
     std::map<int, std::vector<Path>> paths; // by item
     auto views = [&](int state, std::span<const int> readers) {
       std::vector<const Path*> all;
@@ -150,12 +192,9 @@ private:
 
   void add_path(int n, std::vector<Path>& out) const {
     Path path;
+    auto it = ended_by_.find(key(state_below(n)));
     while (path.views.push_back(n), node(n).kind != Kind::After && node(n).kind != Kind::Storage)
       n = graph_.sources_of(n)[0];
-    State state{{}, node(n).kind == Kind::After ? n : Graph::kNoState};
-    while (node(n).kind != Kind::Storage) n = graph_.sources_of(n)[0];
-    state.base = base_of(node(n).u);
-    auto it = ended_by_.find(key(state));
     if (it == ended_by_.end()) return; // nothing overwrites it
     path.state = it->second.number;
     out.push_back(std::move(path));
@@ -177,8 +216,7 @@ private:
     }
     if (!common.empty()) return {smallest(common)};
     for (const Path* p : paths) out.push_back(smallest(p->views));
-    std::ranges::sort(out);
-    out.erase(std::unique(out.begin(), out.end()), out.end());
+    sort_out(out);
     return out;
   }
 
@@ -186,7 +224,9 @@ private:
   const Fusion& fusion_;
   const std::vector<Item>& items_;
   std::vector<std::vector<int>> writers_; // by AFTER node: items of its stores
-  std::vector<int> same_state_;           // by AFTER node: the first with the same stores
+  std::vector<int> same_state_;           // by AFTER node: the first of the same state, kNoState: initial
+  std::vector<UOp> bases_;                // by AFTER node: what it is a view of
+  std::vector<std::vector<int>> parts_;   // by AFTER node: others that it is put together from
   struct Ended {
     int number;
     std::vector<int> writers;

@@ -63,9 +63,9 @@ UOp result_of(const Root& root, const Graph& graph, int64_t arguments, std::vect
 }
 
 // Decides what is stored, with kernels that respect the limit of buffers, and gives their expressions. Every
-// attempt stores at least one value more.
+// attempt stores at least one value more. `through` as for build_items: such a kernel has a buffer more.
 Items build_within_limit(const Graph& graph, Fusion& fusion, IndexSpace& index, int64_t arguments,
-                         const Options& options) {
+                         const Options& options, std::span<const int> through) {
   std::vector<bool> stored(graph.nodes.size());
   std::vector<int> also_stored;
   auto store = [&](int n) {
@@ -75,7 +75,7 @@ Items build_within_limit(const Graph& graph, Fusion& fusion, IndexSpace& index, 
   };
   for (int attempt = 0;; ++attempt) {
     fusion = fuse(graph, index, also_stored);
-    Items items = build_items(graph, fusion, index, arguments, options);
+    Items items = build_items(graph, fusion, index, arguments, options, through);
     if (items.too_many.empty()) return items;
     size_t before = also_stored.size();
     for (int n : items.too_many) store(n);
@@ -100,13 +100,14 @@ Ordered ordered(Early& early, int64_t arguments, const Options& options) {
     out.graph = build_graph(early);
     IndexSpace index;
     Fusion fusion;
-    Items made = build_within_limit(out.graph, fusion, index, arguments, options);
-    Order order = order_items(out.graph, fusion, made.items);
-    for (std::vector<int> through; !order.through.empty();) {
+    Items made;
+    Order order;
+    std::vector<int> through;
+    do {
       through.insert(through.end(), order.through.begin(), order.through.end());
-      made = build_items(out.graph, fusion, index, arguments, options, through);
+      made = build_within_limit(out.graph, fusion, index, arguments, options, through);
       order = order_items(out.graph, fusion, made.items);
-    }
+    } while (!order.through.empty());
     if (!order.copied.empty()) {
       read_copies(early, order.copied);
       continue;

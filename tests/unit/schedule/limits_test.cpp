@@ -91,6 +91,29 @@ BOOST_AUTO_TEST_CASE(wide_values_respect_the_limit_however_they_are_built) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(values_in_temporaries_of_stores_in_circles_respect_the_limit) {
+  // In place each of the two has four buffers; a temporary for the value would be the fifth.
+  auto o = options();
+  o.max_kernel_buffers = 4;
+  std::vector<T> p;
+  host::Memory memory;
+  for (int i = 0; i < 4; ++i) {
+    p.push_back(buffer({4}, DType::F64));
+    memory.fill(storage(p.back()), ramp(4, 10 * i));
+  }
+  auto s =
+      schedule({assign(p[0], p[0] * p[1] + p[2] * p[3]), assign(p[1], p[1] - p[0] + p[2] / (p[3] + 1))}, o);
+  BOOST_TEST(most_arguments(s.linear) <= 4u, listing(s.linear));
+  host::run_linear(s.linear, memory);
+  std::vector<double> first, second;
+  for (double i = 0; i < 4; ++i) {
+    first.push_back(i * (10 + i) + (20 + i) * (30 + i));
+    second.push_back(10 + (20 + i) / (31 + i));
+  }
+  BOOST_TEST(values(storage(p[0]), memory) == first, boost::test_tools::per_element());
+  BOOST_TEST(values(storage(p[1]), memory) == second, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(limits_that_no_kernel_can_respect_are_refused) {
   for (int limit : {-1, 1, 2, 3}) {
     auto o = options();
