@@ -9,6 +9,7 @@
 #include "tolk/tensor/gradient_rules.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk {
 namespace {
@@ -44,8 +45,40 @@ Tensor reordered(Tensor g, const std::vector<UOp>& chain) {
   return g;
 }
 
-// A value that each device of a list has for itself: its positions may hold different terms of an all-reduce.
-bool held_by_each(const UOp& u) { return is_multi(device_of(u)) && !schedule::sharding_of(u).sharded(); }
+// Which values each device of a list has for itself: their positions may hold different terms of an
+// all-reduce. Remembers what it met, since the question is asked all along a graph.
+class Replicas {
+public:
+  bool operator()(const UOp& u) {
+    for (const UOp& n : toposort(u, [this](const UOp& n) { return !known_.contains(n); }))
+      if (!known_.contains(n)) known_.emplace(n, found(n));
+    const Value& v = known_.at(u);
+    return v.on == Several && !v.sharding.sharded();
+  }
+
+private:
+  enum On { Nothing, One, Several };
+  struct Value {
+    On on = Nothing;
+    schedule::Sharding sharding;
+  };
+
+  Value found(const UOp& u) {
+    std::vector<schedule::Sharding> sources;
+    On on = Nothing;
+    for (const UOp& s : u.src()) {
+      const Value& v = known_.at(s);
+      sources.push_back(v.sharding);
+      if (on == Nothing) on = v.on;
+    }
+    if (u.is(OpSet(Op::BUFFER, Op::PARAM, Op::COPY))) on = is_multi(device_text(u)) ? Several : One;
+    if (u.is(Op::MSELECT)) on = One;
+    if (u.is(Op::MSTACK)) on = u.nsrc() > 1 ? Several : One;
+    return {on, schedule::sharding_from(u, sources)};
+  }
+
+  std::unordered_map<UOp, Value, UOpHash> known_;
+};
 
 // The gradient of a value. `whole`: of the value as one, the same on every device. `terms`, below an
 // all-reduce only: position p's is that of what position p holds. The value's gradient is the sum of them
@@ -161,7 +194,7 @@ private:
     std::vector<UOp> carriers = detail::gradient_carriers(u);
     std::vector<bool> wanted;
     for (const UOp& s : carriers) wanted.push_back(marked_.contains(s));
-    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    if (!any(wanted)) return;
     if (!detail::gradient_rule(u))
       throw InvalidArgument("no gradient goes through " + describe(u) +
                             "; detach it, or build the value from other operations");
@@ -179,16 +212,20 @@ private:
     // What is one value, on one device or in parts, or was one when it was copied, gets the sum of the terms.
     std::vector<bool> as_terms = wanted;
     for (size_t i = 0; i < carriers.size(); ++i) {
-      if (wanted[i]) as_terms[i] = !u.is(Op::COPY) && held_by_each(carriers[i]);
+      if (wanted[i]) as_terms[i] = !u.is(Op::COPY) && replicas_(carriers[i]);
       if (as_terms[i]) wanted[i] = false;
     }
     hand_on(u, carriers, c.terms, as_terms, &Arrived::terms);
-    hand_on(u, carriers, over_positions(c.terms, u), wanted, &Arrived::whole);
+    if (any(wanted)) hand_on(u, carriers, over_positions(c.terms, u), wanted, &Arrived::whole);
+  }
+
+  static bool any(const std::vector<bool>& wanted) {
+    return std::find(wanted.begin(), wanted.end(), true) != wanted.end();
   }
 
   void hand_on(const UOp& u, const std::vector<UOp>& carriers, const Tensor& c,
                const std::vector<bool>& wanted, Tensor Arrived::* as) {
-    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    if (!any(wanted)) return;
     std::vector<Tensor> results = detail::gradient_rule(u)({u, c, wanted});
     for (size_t i = 0; i < carriers.size(); ++i)
       if (wanted[i] && results[i].defined()) add(carriers[i], results[i], as);
@@ -209,6 +246,7 @@ private:
   // it twice.
   std::unordered_set<UOp, UOpHash> counted_below_;
   std::vector<UOp> order_;
+  Replicas replicas_;
   std::unordered_map<UOp, Arrived, UOpHash> gradients_;
 };
 

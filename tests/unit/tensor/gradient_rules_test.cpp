@@ -5,6 +5,7 @@
 #include <set>
 
 #include <boost/test/unit_test.hpp>
+#include <ctime>
 
 #include "finite_differences.h"
 #include "tolk/schedule/shard.h"
@@ -273,6 +274,24 @@ BOOST_AUTO_TEST_CASE(gathers_along_every_axis) {
           return x[0].gather(Tensor::from(std::vector<uint8_t>{2, 255, 0, 2}, {4}, "INTERP"), 0).square();
         },
         {block});
+}
+
+// Of a value thousands of operations deep, on several devices below an all-reduce.
+BOOST_AUTO_TEST_CASE(gradients_of_terms_take_linear_work) {
+  DeviceScope scope("INTERP");
+  auto seconds = [](int depth) {
+    double best = 1e9;
+    for (int run = 0; run < 3; ++run) {
+      Tensor w = Tensor::from(std::vector<float>{1, 2}, {2}, "INTERP"), x = terms(w, w * 2.0);
+      for (int i = 0; i < depth; ++i) x = x.sin() * 0.5;
+      Tensor loss = met(x, Op::ADD).sum();
+      std::clock_t begin = std::clock();
+      gradient(loss, std::vector<Tensor>{w});
+      best = std::min(best, double(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return best;
+  };
+  BOOST_TEST(seconds(1600) < 24 * seconds(200) + 0.1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
