@@ -1,5 +1,6 @@
 #include "tolk/schedule/early.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tolk/base/error.h"
@@ -254,7 +255,29 @@ private:
     if (!in_place)
       throw InvalidArgument("a value that waits for a store must be a view of storage, found " +
                             describe(u.src(0)));
+    src_[0] = flat(value, std::span(src_).subspan(1));
     return with_sources(u, src_);
+  }
+
+  // The view without the AFTER in it, when one of the effects overwrites what that names and so comes behind
+  // it by itself: chains of writes stay short to walk.
+  static UOp flat(const UOp& view, std::span<const UOp> effects) {
+    UOp before = viewed_state(view);
+    if (!before.is(Op::AFTER)) return view;
+    auto overwrites = [&](const UOp& u) { return u.is(Op::STORE) && viewed_state(u.src(0)) == before; };
+    auto behind = [&](const UOp& u) { return overwrites(u) || std::ranges::any_of(u.src(), overwrites); };
+    if (std::ranges::none_of(effects, behind)) return view;
+    std::vector<UOp> views;
+    for (UOp at = view; at != before; at = UOp(at.src(0))) views.push_back(at);
+    UOp out = before.src(0);
+    std::vector<UOp> src;
+    for (; !views.empty(); views.pop_back()) {
+      const UOp& u = views.back();
+      src.assign(u.src().begin(), u.src().end());
+      src[0] = out;
+      out = u.is(Op::RESHAPE) ? reshape(out, shape_of(u)) : with_sources(u, src);
+    }
+    return out;
   }
 
   const Options& options_;
