@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
     size_t stores = 0;
     for (size_t step = 0; step < 3 + below(10); ++step) {
       Value a = any(), b = any(), made;
-      switch (below(6)) {
+      switch (below(7)) {
       case 0:
         made = {a.t + b.t, a.v};
         for (size_t k = 0; k < n; ++k) made.v[k] += b.v[k];
@@ -437,6 +437,21 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
         ++stores;
         continue;
       }
+      case 4: { // of both halves, side by side
+        Value& s = state[below(state.size())];
+        std::vector<UOp> halves;
+        V v = s.v;
+        for (int64_t begin : {0, 3}) {
+          T half = assign(shrink(s.t, {begin}, {3}), shrink(b.t, {3 - begin}, {3}) * 2.0);
+          V alone(n, 0);
+          for (size_t k = 0; k < 3; ++k) alone[k] = v[size_t(begin) + k] = b.v[size_t(3 - begin) + k] * 2;
+          if (below(2)) known.push_back({pad(half, {0}, {3}), alone});
+          halves.push_back(half.u);
+        }
+        s = {T{tolk::after(s.t.u, halves)}, v};
+        stores += 2;
+        continue;
+      }
       default: {
         size_t to = below(state.size());
         V v = a.v;
@@ -454,7 +469,11 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
     for (const Value& a : asked) roots.push_back(a.t + 0.25);
     for (const Value& s : state) roots.push_back(s.t);
     std::shuffle(roots.begin() + std::ptrdiff_t(asked.size()), roots.end(), random);
-    auto s = schedule(roots);
+    auto o = options();
+    o.max_kernel_buffers = seed % 3 == 0 ? 4 : 0;
+    auto s = schedule(roots, o);
+    if (o.max_kernel_buffers > 0)
+      for (const UOp& call : s.linear.src()) BOOST_REQUIRE(call.nsrc() - 1 <= 4u);
     host::run_linear(s.linear, memory);
     BOOST_TEST_CONTEXT("seed " << seed << "\n" << listing(s.linear)) {
       for (size_t i = 0; i < asked.size(); ++i) {
