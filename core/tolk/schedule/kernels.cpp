@@ -347,16 +347,24 @@ private:
   // Kernels that read too much: values in their middle whose own reads stay below the limit.
   void limit_buffers(const Values& values) {
     auto limit = size_t(options_.max_kernel_buffers);
+    std::vector<const Item*> over;
+    std::vector<bool> kernels(fusion_.kernels.size()), cut(fusion_.kernels.size());
+    auto kernel_of = [&](const Item& item) { return size_t(fusion_.nodes[size_t(item.node)].kernel); };
     for (const Item& item : out_.items) {
       if (item.call.src(0).is(Op::COPY) || item.call.nsrc() - 1 <= limit) continue;
-      int kernel = fusion_.nodes[size_t(item.node)].kernel;
-      size_t before = out_.too_many.size();
-      values.cut_for_buffers(kernel, limit - 1, out_.too_many);
-      if (out_.too_many.size() == before)
-        throw InternalError("the kernel of " + print_line(node(item.node).u) + " needs " +
-                            std::to_string(item.call.nsrc() - 1) + " buffers, more than the " +
-                            std::to_string(limit) + " that are allowed, and no value in it can be stored");
+      over.push_back(&item);
+      kernels[kernel_of(item)] = true;
     }
+    if (over.empty()) return;
+    for (const Values::Cut& c : values.cuts_for_buffers(kernels, limit - 1)) {
+      cut[size_t(c.kernel)] = true;
+      out_.too_many.push_back(c.node);
+    }
+    for (const Item* item : over)
+      if (!cut[kernel_of(*item)])
+        throw InternalError("the kernel of " + print_line(node(item->node).u) + " needs " +
+                            std::to_string(item->call.nsrc() - 1) + " buffers, more than the " +
+                            std::to_string(limit) + " that are allowed, and no value in it can be stored");
     std::sort(out_.too_many.begin(), out_.too_many.end());
     out_.too_many.erase(std::unique(out_.too_many.begin(), out_.too_many.end()), out_.too_many.end());
   }

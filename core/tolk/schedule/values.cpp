@@ -174,8 +174,9 @@ void Values::fill_holes() {
     if (value && value.has(kHasVar)) value = rebuilder.run(value, fill, settle);
 }
 
-void Values::cut_for_buffers(int kernel, size_t limit, std::vector<int>& cuts) const {
-  // Storage below every use of the kernel, sources first; when a node exceeds the limit its sources are cut
+std::vector<Values::Cut> Values::cuts_for_buffers(const std::vector<bool>& kernels, size_t limit) const {
+  std::vector<Cut> cuts;
+  // Storage below every use of the kernels, sources first; when a node exceeds the limit its sources are cut
   // and count one each from there on.
   std::map<std::pair<int, int>, std::vector<uint64_t>> below;
   auto handle = [&](int n, int use_number, const Use& use) {
@@ -207,7 +208,7 @@ void Values::cut_for_buffers(int kernel, size_t limit, std::vector<int>& cuts) c
       if (other.size() < 2) continue;
       int cut = sources[i];
       while (graph_.nodes[size_t(cut)].kind == Kind::Movement) cut = graph_.sources_of(cut)[0];
-      cuts.push_back(cut);
+      cuts.push_back({use.kernel, cut});
       other.assign(1, uint64_t(cut));
     }
     collect();
@@ -215,9 +216,10 @@ void Values::cut_for_buffers(int kernel, size_t limit, std::vector<int>& cuts) c
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const FusedNode& fused = fusion_.nodes[n];
     for (size_t i = 0; i < fused.uses.size(); ++i)
-      if (fused.uses[i].kernel == kernel) handle(int(n), int(i), fused.uses[i]);
-    if (fused.kernel == kernel && fused.own >= 0) handle(int(n), -1, fusion_.own[size_t(fused.own)]);
+      if (kernels[size_t(fused.uses[i].kernel)]) handle(int(n), int(i), fused.uses[i]);
+    if (fused.own >= 0 && kernels[size_t(fused.kernel)]) handle(int(n), -1, fusion_.own[size_t(fused.own)]);
   }
+  return cuts;
 }
 
 } // namespace tolk::schedule

@@ -17,9 +17,13 @@ public:
   // The expression that the kernel of a stored node, or of a Store, puts into memory.
   const UOp& own(int n) const { return own_[size_t(fusion_.nodes[size_t(n)].own)]; }
 
-  // Appends nodes of a kernel such that, with those stored, its expression reads at most `limit` storage
-  // nodes and theirs do too. Elementwise operations are cut, at the first whose sources together read more.
-  void cut_for_buffers(int kernel, size_t limit, std::vector<int>& cuts) const;
+  // Nodes of the kernels that are true in the list such that, with those stored, their expressions read at
+  // most `limit` storage nodes and those of the nodes do too. Elementwise operations are cut, at the first
+  // whose sources together read more.
+  struct Cut {
+    int kernel, node;
+  };
+  std::vector<Cut> cuts_for_buffers(const std::vector<bool>& kernels, size_t limit) const;
 
 private:
   UOp read(int n, const Use& use) const;
