@@ -124,7 +124,54 @@ BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data)
 BufferRef import_host_buffer(Device& device, const BufferRef& host) {
   if (!host->device().is_host()) return nullptr;
   host->allocate();
-  return import_host_memory(device, host->dtype(), host->count(), host->host_data(), host, host->writable());
+  BufferRef made =
+      import_host_memory(device, host->dtype(), host->count(), host->host_data(), host, host->writable());
+  if (!made) return nullptr;
+  Buffer& lender = host->root();
+  std::lock_guard lock(lender.mutex_);
+  std::erase_if(lender.made_from_, [](const std::weak_ptr<Buffer>& b) { return b.expired(); });
+  lender.made_from_.push_back(made);
+  lender.shares_.store(true, std::memory_order_release), made->shares_.store(true, std::memory_order_release);
+  return made;
+}
+
+void Buffer::part() {
+  std::vector<std::weak_ptr<Buffer>> others;
+  {
+    std::lock_guard lock(mutex_);
+    others.swap(made_from_);
+    shares_.store(false, std::memory_order_release);
+    if (imported_ && !device_.is_host()) {
+      Storage* fresh = new_storage();
+      Storage* shared = storage_.load(std::memory_order_acquire);
+      if (bytes_ != 0) copy_range(*fresh, fresh->ref(0, bytes_), *shared, shared->ref(0, bytes_));
+      storage_.store(fresh, std::memory_order_release);
+      imported_ = false, writable_ = true;
+      generation_.fetch_add(1, std::memory_order_acq_rel);
+      views_ = 0;
+      unmap_storage(*shared);
+      device_.allocator().release(shared);
+    }
+  }
+  for (const std::weak_ptr<Buffer>& other : others)
+    if (BufferRef made = other.lock()) made->own();
+}
+
+Storage* Buffer::new_storage() {
+  const auto limit = static_cast<uint64_t>(Config::current().max_buffer_size);
+  if (limit != 0 && count_ > limit && device_.info().kind != TOLK_KIND_NULL)
+    throw InvalidArgument("a buffer of " + std::to_string(count_) + " elements on " + device_.name() +
+                          " exceeds MAX_BUFFER_SIZE=" + std::to_string(limit));
+  AllocationRequest request;
+  request.bytes = bytes_;
+  request.kind = options_.kind;
+  request.usage =
+      TOLK_USAGE_KERNEL_READ | TOLK_USAGE_KERNEL_WRITE | TOLK_USAGE_COPY_SOURCE | TOLK_USAGE_COPY_DESTINATION;
+  if (options_.weights) request.usage |= TOLK_USAGE_WEIGHTS;
+  request.zeroed = options_.zeroed;
+  request.cached = options_.cached;
+  request.label = options_.label;
+  return device_.allocator().allocate(request);
 }
 
 void Buffer::allocate() {
@@ -133,20 +180,7 @@ void Buffer::allocate() {
     std::lock_guard lock(r.mutex_);
     if (!r.storage_.load(std::memory_order_acquire)) {
       if (r.imported_) throw InvalidArgument("imported memory was released and cannot be allocated again");
-      const auto limit = static_cast<uint64_t>(Config::current().max_buffer_size);
-      if (limit != 0 && r.count_ > limit && r.device_.info().kind != TOLK_KIND_NULL)
-        throw InvalidArgument("a buffer of " + std::to_string(r.count_) + " elements on " + r.device_.name() +
-                              " exceeds MAX_BUFFER_SIZE=" + std::to_string(limit));
-      AllocationRequest request;
-      request.bytes = r.bytes_;
-      request.kind = r.options_.kind;
-      request.usage = TOLK_USAGE_KERNEL_READ | TOLK_USAGE_KERNEL_WRITE | TOLK_USAGE_COPY_SOURCE |
-                      TOLK_USAGE_COPY_DESTINATION;
-      if (r.options_.weights) request.usage |= TOLK_USAGE_WEIGHTS;
-      request.zeroed = r.options_.zeroed;
-      request.cached = r.options_.cached;
-      request.label = r.options_.label;
-      r.storage_.store(r.device_.allocator().allocate(request), std::memory_order_release);
+      r.storage_.store(r.new_storage(), std::memory_order_release);
     }
   }
   if (!base_ || is_initialized()) return;

@@ -55,7 +55,7 @@ TOLK_API BufferRef import_host_memory(Device& device, DType dtype, uint64_t coun
 // Caller's memory as a buffer that kernels may write; it must outlive the buffer and is neither freed nor
 // counted. Throws InvalidArgument when the device cannot use it in place.
 TOLK_API BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data);
-// A HOST buffer as a buffer of `device` over the same bytes, or null as above.
+// A HOST buffer as a buffer of `device` over the same bytes, or null as above. Who writes either calls own().
 TOLK_API BufferRef import_host_buffer(Device& device, const BufferRef& host);
 
 // Copies all bytes of `src` to `dst`, which must have as many; allocates `dst`. Uses the plugin's own copy,
@@ -99,6 +99,13 @@ public:
   // "buffer is not allocated" when there is nothing to undo.
   void deallocate();
   bool deallocate_if_allocated(); // false: there was nothing to undo
+  // Before a write that only this buffer may see: what import_host_buffer made gets memory of its own,
+  // writable and with the same contents, and so does what was made from a HOST buffer. Others stay as they
+  // are. The generation goes up. Nobody else may use the buffer meanwhile.
+  void own() {
+    if (root().shares_.load(std::memory_order_acquire)) [[unlikely]]
+      root().part();
+  }
   // Frees the storage of the root, if any; the object stays usable and may be allocated again. Views lose it
   // too.
   void release();
@@ -159,6 +166,9 @@ private:
   Buffer(Device& device, DType dtype, uint64_t count);
   Buffer& root() const { return base_ ? *base_ : const_cast<Buffer&>(*this); }
   void require_allocated() const;
+  void part();
+  Storage* new_storage();
+  friend BufferRef import_host_buffer(Device&, const BufferRef&);
 
   Device& device_;
   DType dtype_;
@@ -166,6 +176,8 @@ private:
   BufferRef base_;
   BufferOptions options_;
   bool writable_ = true, imported_ = false;
+  std::atomic<bool> shares_{false}; // bytes with a HOST buffer, or as one with what was made from it
+  std::vector<std::weak_ptr<Buffer>> made_from_; // this HOST buffer
   std::atomic<Storage*> storage_{nullptr};
   std::atomic<uint64_t> generation_{0};
   std::atomic<uint64_t> attached_{0}; // of a view: the root's generation + 1, or 0

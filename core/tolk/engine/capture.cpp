@@ -6,6 +6,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
 
 namespace tolk::engine {
 namespace {
@@ -14,6 +15,8 @@ std::vector<Capturer>& registry() {
   thread_local std::vector<Capturer> all;
   return all;
 }
+
+thread_local uint64_t first_version = 0;
 
 // Slots.
 std::vector<int64_t>& uncaptured() {
@@ -28,12 +31,17 @@ const std::vector<Capturer>& capturing() { return registry(); }
 CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
   registry().push_back(std::move(capturer));
   uncaptured().clear();
+  first_version = fresh_version();
 }
 
 // Scopes nest, so the own entry is the last one, and what were above it are gone.
 CaptureScope::~CaptureScope() { registry().resize(place_); }
 
 bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }
+
+bool is_older_than_capture(const UOp& write) {
+  return version_named(write) != 0 && version_named(write) < first_version;
+}
 
 void note_uncaptured(const UOp& buffer) { uncaptured().push_back(slot_of(buffer)); }
 bool was_uncaptured(const UOp& buffer) {

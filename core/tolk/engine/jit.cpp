@@ -236,6 +236,26 @@ void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs, int64_t 
   }
 }
 
+// What the function leaves behind names storage as it is now, and reads it as the last replay, or whoever
+// wrote it since, left it. Others from now on name storage that replays only read as a version of its own, so
+// that what they build is not taken for that.
+void keep_versions(const std::vector<UOp>& calls) {
+  Nodes written;
+  for (const UOp& call : calls) {
+    CallAccess access = access_of(call);
+    for (size_t i = 0; i < access.arguments.size(); ++i)
+      for (const UOp& base : bases_of(access.arguments[i]))
+        if (access.writes[i]) written.insert(base);
+  }
+  for (const UOp& node : buffers_of(calls)) {
+    if (slot_of(node) < 0) continue;
+    StorageVersion& version = version_of(node);
+    version.keep(version.written());
+    if (!written.contains(node) && device_text(node) != "HOST" && version.newest() == version.written())
+      version.note_written(fresh_version());
+  }
+}
+
 } // namespace
 
 JitInputs whole_inputs(std::span<const UOp> storage, VarVals var_vals) {
@@ -353,9 +373,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
 
   std::vector<UOp> calls = recording.calls();
   recording.linears.clear();
-  // What the function leaves behind names storage as it is now, and reads it as the last replay left it.
-  for (const UOp& node : buffers_of(calls))
-    if (slot_of(node) >= 0) version_of(node).keep(written_version(node));
+  keep_versions(calls);
 
   // What keeps its identity: inputs, what the caller holds, what the resolver knows.
   Nodes kept = input_set;

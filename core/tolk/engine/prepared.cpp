@@ -126,8 +126,10 @@ std::array<uint32_t, 3> narrowed(const std::array<int64_t, 3>& sizes, const std:
 }
 
 // Host data that the device can use in place needs no copy, as long as nothing has claimed the destination.
-bool take_in_place(BufferBinding& binding, const UOp& to, const AnyBuffer& source) {
-  if (!to.is(Op::BUFFER) || binding.mem(to) || (slot_of(to) >= 0 && has_buffer(to)) || is_multi(source))
+// What replays leave for others is copied: those may write it, and the next replay must put it there again.
+bool take_in_place(BufferBinding& binding, const UOp& to, const AnyBuffer& source, bool jit) {
+  if (!to.is(Op::BUFFER) || binding.mem(to) || (slot_of(to) >= 0 && (jit || has_buffer(to))) ||
+      is_multi(source))
     return false;
   const BufferRef& from = std::get<BufferRef>(source);
   std::vector<std::string> names = argument_devices(to);
@@ -232,6 +234,7 @@ bool PreparedLinear::rebind_inputs(Step& step, const ExecContext& context) {
     step.bound[i] = now, p.arguments[i] = now;
   }
   const ProgramInfo& info = step.entry->info;
+  for (int out : info.outs) p.arguments[size_t(out)]->own();
   if (!step.entry->may_alias && step.entry->kernel && aliased(info, p.arguments)) {
     step.bound.clear();
     return false;
@@ -249,7 +252,7 @@ void PreparedLinear::resolve(Step& step, BufferBinding& binding, const ToProgram
                              const ExecContext& context) {
   if (step.kind == Step::Kind::Copy && !step.dynamic) {
     AnyBuffer source = resolve_buffer(binding, context, step.arguments[1]);
-    if (take_in_place(binding, step.arguments[0], source)) {
+    if (take_in_place(binding, step.arguments[0], source, context.jit)) {
       step.bound = {resolve_buffer(binding, context, step.arguments[0]), source};
       resolve_copy(step);
       step.positions[0].in_place = true;
@@ -296,6 +299,7 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
                                       step.entry->device + ", " + p.device->name() + ")"
                                 : "kernel " + info.name + " was compiled for " + step.entry->device +
                                       " and cannot run on " + p.device->name());
+    for (int out : info.outs) group[size_t(out)]->own();
     UOp program = step.program;
     step.other_program = false;
     if (!step.entry->may_alias && step.entry->kernel && aliased(info, group))
@@ -349,6 +353,7 @@ void PreparedLinear::resolve_copy(Step& step) {
     Position p;
     p.device = &pair[0]->device();
     p.in_place = pair[0]->imported() && pair[1]->device().is_host() && same_memory(*pair[0], *pair[1]);
+    if (!p.in_place) pair[0]->own();
     bytes += double(pair[0]->bytes());
     p.arguments = std::move(pair);
     positions.push_back(std::move(p));

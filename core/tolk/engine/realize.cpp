@@ -126,13 +126,10 @@ std::vector<UOp> writes_below(std::span<const UOp> roots, bool current) {
   return writes;
 }
 
-// The storage now is what the write made of it. A capture's storage is read by what the captured function
-// leaves behind under the names that it has during the capture.
+// The storage now is what the write made of it.
 uint64_t note(const UOp& write, const UOp& buffer) {
   uint64_t number = version_named(write) != 0 ? version_named(write) : fresh_version();
-  StorageVersion& version = version_of(buffer);
-  if (is_capturing()) version.keep(version.written()), version.keep(number);
-  version.note_written(number);
+  version_of(buffer).note_written(number);
   return number;
 }
 
@@ -157,6 +154,17 @@ void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::v
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, bool current) {
   std::vector<UOp> writes = writes_below(roots, current), results;
   if (is_capturing()) {
+    // What was assigned before the capture is no part of it: replays would assign it again.
+    std::vector<UOp> older;
+    for (const UOp& write : writes)
+      if (is_older_than_capture(write)) older.push_back(write);
+    if (!older.empty()) {
+      Config config = Config::current();
+      config.capturing = 0;
+      ScopedConfig at_once(config);
+      realize(older, device, current);
+      writes = writes_below(roots, current);
+    }
     results = create_schedule(roots, device).results;
   } else {
     Prepared prepared = prepare(roots, device);

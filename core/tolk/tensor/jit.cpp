@@ -65,11 +65,20 @@ JitError constant_input(size_t i) {
 // A value is a constant when no storage is below it.
 bool is_constant(const Tensor& t) { return t.device().empty(); }
 
+// The view, over the storage of what was realised below it.
+UOp in_storage(const UOp& u) {
+  UOp at = schedule::realized_form(u);
+  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::MULTI))) return at;
+  std::vector<UOp> src(at.src().begin(), at.src().end());
+  src[0] = in_storage(src[0]);
+  return src[0] == at.src(0) ? at : with_sources(at, src);
+}
+
 // How the input lies in its storage; the values that its variables are bound to go to `values`.
 engine::JitInput described(const Tensor& t, engine::VarVals& values) {
   engine::JitInput out;
   out.storage = storage_node(t);
-  UOp value = without_states(schedule::realized_form(t.node()));
+  UOp value = without_states(in_storage(t.node()));
   UOpMap map;
   map[out.storage] = param_node(0, out.storage.dtype(), elements_of(out.storage));
   std::set<std::string> names;
@@ -186,12 +195,12 @@ void visit_any(std::any& value, const std::function<void(Tensor&)>& visit) {
   }
 }
 
-void realize_all(const std::vector<Tensor*>& tensors) {
+void realize_all(const std::vector<Tensor*>& tensors, uint64_t since) {
   std::vector<Tensor> values;
   std::vector<Tensor*> defined;
   for (Tensor* t : tensors)
     if (t->defined()) values.push_back(*t), defined.push_back(t);
-  realize_with_pending(values);
+  realize_with_pending(values, since);
   for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
 }
 

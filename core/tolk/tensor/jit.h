@@ -23,8 +23,9 @@
 // makes another tensor of w, and replays go on with the storage of the w that the second call met.
 //
 // Writes with assign() need no realize() around a captured function. Those that are pending on this thread
-// when it is called are carried out first, and are no part of it. Those that the function makes are carried
-// out at its end and in every replay, whether it realizes them or not.
+// when it is called are carried out first, and are no part of it, as are those of other threads to what it
+// uses. Those that the function makes are carried out at its end and in every replay, whether it realizes
+// them or not.
 //
 // Every call from the second on returns the same storage, which the next call overwrites; all handles on it,
 // older results too, then read the new values. Use clone() to keep a value:
@@ -100,18 +101,20 @@ public:
 
   R operator()(Args... arguments) {
     engine::InUse::Claim claim(in_use_);
-    detail::realize_pending(); // before the function, so that they are no part of it
+    // Before the function, so that they are no part of it.
+    const uint64_t since = detail::realize_what_can_be();
+    if (auto capture = core_.captured()) detail::realize_pending_on(capture->storage());
     detail::JitCall call;
     (detail::visit_argument(call, arguments), ...);
     engine::JitInputs inputs = call.prepare(deep_, core_.phase());
     std::function<Value()> run = [&]() -> Value {
       if constexpr (std::is_void_v<R>) {
         function_(std::forward<Args>(arguments)...);
-        detail::realize_pending();
+        detail::realize_pending(since);
         return {};
       } else {
         Value value = function_(std::forward<Args>(arguments)...);
-        detail::realize_result(value);
+        detail::realize_result(value, since);
         return value;
       }
     };

@@ -249,13 +249,13 @@ template <class T, class F> void visit_result(T& value, F& visit) {
   }
 }
 
-// With the writes that this thread assigned and did not realize.
-TOLK_API void realize_all(const std::vector<Tensor*>& tensors);
-template <class T> void realize_result(T& value) {
+// With the writes of that version and later ones that this thread assigned and did not realize.
+TOLK_API void realize_all(const std::vector<Tensor*>& tensors, uint64_t since);
+template <class T> void realize_result(T& value, uint64_t since) {
   std::vector<Tensor*> found;
   auto visit = [&](Tensor& t) { found.push_back(&t); };
   visit_result(value, visit);
-  realize_all(found);
+  realize_all(found, since);
 }
 
 // The tensor with the values of this call in its symbolic sizes; storage stays.

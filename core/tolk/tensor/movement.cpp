@@ -127,6 +127,7 @@ Tensor Tensor::pad(const std::vector<std::pair<int64_t, int64_t>>& amounts, Numb
   }
   Tensor padded(tolk::pad(out.node(), before, after));
   bool zero = value.fraction ? value.real == 0 : value.whole == 0;
+  if (padded.node() == node()) return detail::value_of(*this);
   if (zero || padded.node() == out.node()) return padded;
   Tensor inside(tolk::pad(Tensor::constant(DType::BOOL, 1, out.shape()).node(), before, after));
   return inside.where(padded, constant(dtype(), value));
@@ -193,7 +194,7 @@ Tensor Tensor::concat(const std::vector<Tensor>& given, int64_t axis) {
     if (!(t.size(axis) == 0)) parts.push_back(t);
   }
   if (parts.empty()) return given[0].cast(dtype);
-  if (parts.size() == 1) return parts[0].cast(dtype);
+  if (parts.size() == 1) return detail::value_of(parts[0].cast(dtype));
   // Each part padded into place; the position along the axis says which one is read.
   Tensor out;
   SInt begin = 0;

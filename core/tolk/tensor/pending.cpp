@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tolk/base/error.h"
+#include "tolk/base/log.h"
 #include "tolk/engine/realize.h"
 #include "tolk/schedule/realized.h"
 #include "tolk/schedule/views.h"
@@ -153,7 +155,6 @@ void sweep(Registry& all, std::vector<UOp>& dead) {
       ++it;
       continue;
     }
-    version_of(buffer_below(it->second.whole)).forget_pending();
     dead.push_back(std::move(it->second.whole));
     it = all.by_buffer.erase(it);
   }
@@ -173,13 +174,16 @@ void add(const UOp& buffer, UOp whole) {
   all.sweep_at = std::max<size_t>(16, 2 * all.by_buffer.size());
 }
 
-std::vector<Pending> own_entries() {
+// This thread's, of that version or later.
+std::vector<Pending> own_entries(uint64_t since = 0) {
   Registry& all = registry();
   if (all.count.load(std::memory_order_acquire) == 0) return {};
   std::vector<Pending> own;
   std::lock_guard lock(all.mutex);
   for (const auto& [buffer, pending] : all.by_buffer)
-    if (pending.thread == std::this_thread::get_id() && !is_done(pending.write())) own.push_back(pending);
+    if (pending.thread == std::this_thread::get_id() && version_named(pending.write()) >= since &&
+        !is_done(pending.write()))
+      own.push_back(pending);
   // The order of the writes, whatever the map's is.
   std::sort(own.begin(), own.end(), [](const Pending& a, const Pending& b) {
     return version_named(a.write()) < version_named(b.write());
@@ -289,10 +293,10 @@ std::vector<UOp> due_with(std::span<const UOp> roots) {
   return due;
 }
 
-std::vector<UOp> all_due() {
+std::vector<UOp> all_due(uint64_t since) {
   settle();
   std::vector<UOp> due;
-  for (Pending& entry : own_entries()) due.push_back(std::move(entry.whole));
+  for (Pending& entry : own_entries(since)) due.push_back(std::move(entry.whole));
   return due;
 }
 
@@ -317,24 +321,64 @@ void settle() {
   if (!all.by_buffer.empty()) sweep(all, dead);
 }
 
-void realize_pending() {
+void realize_pending(uint64_t since) {
   if (registry().count.load(std::memory_order_acquire) == 0) return;
-  std::vector<UOp> due = all_due();
+  std::vector<UOp> due = all_due(since);
   if (due.empty()) return;
   engine::realize(due, {}, true);
   due.clear();
   settle();
 }
 
-void realize_with_pending(std::span<Tensor> tensors) {
+uint64_t realize_what_can_be() {
+  if (registry().count.load(std::memory_order_acquire) == 0) return fresh_version();
+  try {
+    realize_pending(0);
+  } catch (const InvalidArgument& e) {
+    log::debug(1, std::string("of the pending writes some cannot be carried out: ") + e.what());
+    for (const UOp& whole : all_due(0)) {
+      std::vector<UOp> roots{whole};
+      for (UOp& due : due_with(roots)) roots.push_back(std::move(due));
+      try {
+        engine::realize(roots, {}, true);
+      } catch (const InvalidArgument&) {
+      }
+    }
+    settle();
+  }
+  return fresh_version();
+}
+
+void realize_pending_on(std::span<const engine::JitStorage> used) {
+  if (registry().count.load(std::memory_order_acquire) == 0) return;
+  std::vector<UOp> due;
+  for (const engine::JitStorage& s : used)
+    if (UOp whole = pending_on(s.node); whole && !is_done(whole.is(Op::RESHAPE) ? whole.src(0) : whole))
+      due.push_back(std::move(whole));
+  if (due.empty()) return;
+  engine::realize(due, {}, true);
+  due.clear();
+  settle();
+}
+
+void realize_with_pending(std::span<Tensor> tensors, uint64_t since) {
   std::vector<UOp> roots;
-  for (const Tensor& t : tensors) roots.push_back(t.node());
-  for (UOp& due : all_due()) roots.push_back(std::move(due));
+  for (const Tensor& t : tensors) roots.push_back(with_storage(t).node());
+  for (UOp& due : all_due(since)) roots.push_back(std::move(due));
   std::vector<UOp> results = engine::realize(roots, {}, true);
   roots.clear();
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = Tensor(results[i]);
   settle();
 }
+
+Tensor with_storage(const Tensor& value) { return value.device().empty() ? value.clone() : value; }
+
+Tensor value_of(const Tensor& t) {
+  if (!on_storage(t.node())) return t;
+  return binary(t.dtype() == DType::BOOL ? Op::AND : Op::MUL, t, Tensor::constant(t.dtype(), 1));
+}
+
+bool on_storage(const UOp& node) { return bool(chain_of(node).base); }
 
 size_t pending_count() { return registry().count.load(std::memory_order_acquire); }
 

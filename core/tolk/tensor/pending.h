@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "tolk/engine/jit.h"
 #include "tolk/tensor/tensor.h"
 
 namespace tolk::detail {
@@ -29,14 +30,24 @@ UOp assigned(const UOp& view, const UOp& value, bool shared);
 // This thread's pending writes that must be carried out with the roots, since they read what writes below the
 // roots overwrite.
 std::vector<UOp> due_with(std::span<const UOp> roots);
-// All pending writes of this thread.
-std::vector<UOp> all_due();
+// All pending writes of this thread that have that version or a later one.
+std::vector<UOp> all_due(uint64_t since);
 // Takes the writes that were carried out off the registry, and those that nobody can see. Called after runs.
 void settle();
 
-// Realizes all pending writes of this thread, or does it together with the tensors.
-TOLK_API void realize_pending();
-void realize_with_pending(std::span<Tensor> tensors);
+// Realizes the pending writes of this thread from that version on, or does it together with the tensors.
+TOLK_API void realize_pending(uint64_t since = 0);
+void realize_with_pending(std::span<Tensor> tensors, uint64_t since);
+// Before a captured function runs: those that cannot be carried out stay, and refuse whoever uses their
+// storage. Gives a version that only later writes have.
+TOLK_API uint64_t realize_what_can_be();
+// Pending writes of any thread to what a replay uses.
+TOLK_API void realize_pending_on(std::span<const engine::JitStorage> used);
+
+// The value, or for a constant, of which there is one for everybody, a clone.
+Tensor with_storage(const Tensor& value);
+// Whether the node is a view of storage.
+bool on_storage(const UOp& node);
 // Number of entries; for tests.
 TOLK_API size_t pending_count();
 

@@ -77,7 +77,7 @@ Tensor Tensor::clone() const {
 void Tensor::realize(std::span<Tensor> tensors) {
   std::vector<UOp> roots;
   roots.reserve(tensors.size());
-  for (const Tensor& t : tensors) roots.push_back(t.node());
+  for (const Tensor& t : tensors) roots.push_back(detail::with_storage(t).node());
   for (UOp& due : detail::due_with(roots)) roots.push_back(std::move(due));
   std::vector<UOp> results = engine::realize(roots, {}, true);
   roots.clear(); // what they held alone is gone before the registry is swept
@@ -139,8 +139,13 @@ Tensor& Tensor::assign(const Tensor& value) {
   if (!(value.shape() == shape()) || value.dtype() != dtype())
     throw InvalidArgument("assign needs a value of shape " + to_string(shape()) + " and dtype " +
                           name(dtype()) + ", got " + to_string(value.shape()) + " " + name(value.dtype()));
+  if (!value.device().empty() && !device().empty() && value.device() != device() &&
+      detail::on_storage(node()))
+    throw InvalidArgument("assign to " + to_string(shape()) + " on " + device() + " of a value on " +
+                          value.device() + "; assign value.to(\"" + device() + "\")");
   UOp now = detail::assigned(node(), value.node(), true);
-  node_ = now ? now : value.node();
+  // Plain assignment gives the value, and never another handle's storage.
+  node_ = now ? now : detail::on_storage(value.node()) ? value.clone().node_ : value.node();
   return *this;
 }
 

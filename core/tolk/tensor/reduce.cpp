@@ -9,6 +9,7 @@ namespace {
 Tensor reduced(Op op, const Tensor& x, const Axes& axes, bool keep, const char* what) {
   uint64_t mask = axis_mask(axes, x.rank(), what);
   Tensor r(reduce_axis(op, x.node(), mask));
+  if (r.node() == x.node()) r = detail::value_of(x);
   return keep ? r : detail::drop_axes(r, mask);
 }
 

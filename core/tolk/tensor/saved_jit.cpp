@@ -14,7 +14,8 @@ std::vector<Tensor> LoadedJit::run(detail::JitCall& call) {
   if (engine::is_capturing())
     throw JitError("having TinyJit inside another TinyJit is not supported: a loaded function would run once "
                    "and be missing from the replays");
-  detail::realize_pending();
+  detail::realize_what_can_be();
+  detail::realize_pending_on(captured_->storage());
   // Tensors deeper than inputs go are those of the capture: nothing here to compare them with.
   engine::JitInputs inputs = call.prepare({}, engine::Phase::Warmup);
   captured_->replay(inputs, engine::known_storage);

@@ -19,6 +19,9 @@
 // ("was assigned to after") later, when the old contents are gone. What a captured function
 // (tolk/tensor/jit.h) left behind is excepted.
 //
+// cast() to the dtype that a tensor has, to() its device, contiguous() of what is dense, detach() and
+// contiguous_backward() give the tensor itself, on the same storage.
+//
 // Two expressions that are equal, node by node, and alive at the same time have one storage when both are
 // realized. Before assigning to one of them give it storage of its own: clone().
 //
@@ -75,7 +78,7 @@ public:
   static Tensor from_bytes(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
                            const std::string& device = {});
   // Borrows the data, which `owner` keeps alive and nobody may change: a mapped file needs no copy on devices
-  // that can use host memory.
+  // that can use host memory, until the tensor is written, which the data never is.
   static Tensor from_borrowed(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
                               std::shared_ptr<const void> owner, const std::string& device = {});
   template <typename T>
@@ -109,7 +112,8 @@ public:
   // at once by this handle, all others on its storage and what is built on them from now on. It is carried
   // out when one of them is realized, by the next call of a captured function, or never when nobody can see
   // it any more. Pending writes that need what this one overwrites are carried out with it. On a computed
-  // tensor it is plain assignment. Throws InvalidArgument for a view that repeats elements.
+  // tensor it is plain assignment. Throws InvalidArgument for a view that repeats elements and for a value on
+  // another device.
   Tensor& assign(const Tensor& value);
 
   // ---- several devices (docs/devices.md): one graph, of which every device of a list computes its part.

@@ -21,6 +21,9 @@ struct Pair {
   UOp a, b;
 };
 Pair matched(const Tensor& a, const Tensor& b);
+// The value, and no view of storage that it may be a view of: for operations that compute nothing here, whose
+// results are values otherwise.
+Tensor value_of(const Tensor& t);
 // Elementwise op after matching.
 Tensor binary(Op op, const Tensor& a, const Tensor& b);
 // a * b + c with one rounding; all of one float dtype. For polynomials only: user-visible a*b+c rounds twice.

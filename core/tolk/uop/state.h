@@ -28,8 +28,6 @@ public:
   uint64_t newest() const { return newest_.load(std::memory_order_acquire); }
   void note_pending(uint64_t number) { newest_.store(number, std::memory_order_release); }
   void note_written(uint64_t number);
-  // The pending writes will never be carried out.
-  void forget_pending() { newest_.store(written(), std::memory_order_release); }
 
   // Values that a captured function left behind, on the storage as it was at the capture, read what replays
   // put there: for these versions later ones stand in.
