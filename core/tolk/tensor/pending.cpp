@@ -17,8 +17,6 @@
 namespace tolk::detail {
 namespace {
 
-constexpr OpSet kViews = ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
-
 // The newest pending write of a storage.
 struct Pending {
   UOp whole; // the BUFFER after it, as one axis

@@ -14,6 +14,9 @@
 
 namespace tolk::detail {
 
+// What a handle may have over its storage.
+constexpr OpSet kViews = ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
+
 // Whether the node of a handle reads the newest contents; of computed values always true. Every use of a
 // handle asks, so this only compares.
 bool is_up_to_date(const UOp& node);

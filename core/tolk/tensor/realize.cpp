@@ -29,6 +29,12 @@ Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& sha
   return Tensor(to == "HOST" ? host : copy_to(host, to));
 }
 
+// What `from_host` made and the node is a view of; null when it is something else.
+UOp host_data_below(UOp at) {
+  while (at.is(detail::kViews)) at = UOp(at.src(0));
+  return at.is(Op::COPY) && device_of(at.src(0)) == "HOST" ? at : UOp();
+}
+
 // A symbolic size at the values that its variables are bound to.
 int64_t bound_value(const SInt& size) {
   std::vector<Binding> bindings;
@@ -144,6 +150,18 @@ Tensor& Tensor::assign(const Tensor& value) {
     throw InvalidArgument("assign to " + to_string(shape()) + " on " + device() + " of a value on " +
                           value.device() + "; assign value.to(\"" + device() + "\")");
   UOp now = detail::assigned(node(), value.node(), true);
+  // Data from the host is nobody else's: it becomes storage for all handles on it.
+  if (UOp data = now ? UOp() : host_data_below(node())) {
+    Tensor(data).realize();
+    now = detail::assigned(node(), value.node(), true);
+  }
+  // Replays do not reach a handle, and would go on with the value that it has now.
+  if (!now && engine::is_capturing() && !(numel() == 0))
+    throw InvalidArgument("a captured function assigns to " + to_string(shape()) + " " + name(dtype()) +
+                          ", which is " +
+                          (device().empty() ? "a constant" : "an expression that was not realized") +
+                          " and has no storage for replays to write. clone() it before the first call; use "
+                          "= for what belongs to one call");
   // Plain assignment gives the value, and never another handle's storage.
   node_ = now ? now : detail::on_storage(value.node()) ? value.clone().node_ : value.node();
   return *this;

@@ -111,9 +111,10 @@ public:
   // Replaces the contents by `value` (same shape and dtype). The write is lazy like everything else, and seen
   // at once by this handle, all others on its storage and what is built on them from now on. It is carried
   // out when one of them is realized, by the next call of a captured function, or never when nobody can see
-  // it any more. Pending writes that need what this one overwrites are carried out with it. On a computed
-  // tensor it is plain assignment. Throws InvalidArgument for a view that repeats elements and for a value on
-  // another device.
+  // it any more. Pending writes that need what this one overwrites are carried out with it. Data that `from`
+  // and its like took from the host is realized first. On a constant and on an expression that was not
+  // realized it is plain assignment, which no copy of the handle sees. Throws InvalidArgument for those in a
+  // captured function, for a view that repeats elements and for a value on another device.
   Tensor& assign(const Tensor& value);
 
   // ---- several devices (docs/devices.md): one graph, of which every device of a list computes its part.

@@ -63,6 +63,63 @@ BOOST_AUTO_TEST_CASE(a_write_through_a_view_is_seen_by_all) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(data_from_the_host_is_written_without_a_realize) {
+  on_each_device([](const std::string&) {
+    Tensor a = Tensor::from(Floats{1, 2, 3, 4}, {2, 2}), copy = a, row = a.narrow(0, 1, 1);
+    row.assign(row * 10);
+    BOOST_TEST((a.values<float>() == Floats{1, 2, 30, 40}));
+    a.assign(a + 1);
+    BOOST_TEST((copy.values<float>() == Floats{2, 3, 31, 41}));
+    BOOST_TEST((row.values<float>() == Floats{31, 41}));
+
+    Tensor weight = Tensor::from(Floats{1, 2}, {2});
+    std::vector<Tensor> parameters{weight}; // as an optimiser has them
+    Jit step([&](Tensor x) {
+      Tensor loss = (weight * x).sum();
+      parameters[0].assign(parameters[0] - x);
+      return loss;
+    });
+    for (int i = 0; i < 5; ++i) BOOST_TEST(step(Tensor::from(Floats{1, 1}, {2})).item() == 3 - 2 * i);
+    BOOST_TEST((weight.values<float>() == Floats{-4, -3}));
+    Tensor inside;
+    Jit fresh([&](Tensor x) {
+      inside = Tensor::from(Floats{5, 6}, {2});
+      inside.narrow(0, 0, 1).assign(x.narrow(0, 1, 1));
+      return inside + x;
+    });
+    for (float i = 0; i < 4; ++i)
+      BOOST_TEST((fresh(Tensor::from(Floats{i, 2 * i}, {2})).values<float>() == Floats{3 * i, 6 + 2 * i}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_captured_function_assigns_to_storage_only) {
+  on_each_device([](const std::string&) {
+    auto says = [](Tensor state) {
+      Jit step([&](Tensor x) {
+        state.assign(state + x);
+        return state * 2;
+      });
+      step(tensor({1, 1}));
+      return refusal<InvalidArgument>([&] { step(tensor({1, 1})); });
+    };
+    BOOST_TEST(has(says(Tensor::zeros({2})), "an expression that was not realized and has no storage"));
+    BOOST_TEST(has(says(tensor({1, 2}) * 2), "clone() it before the first call"));
+    Jit constant([](Tensor x) {
+      Tensor state = Tensor::zeros({2});
+      state.assign(Tensor::ones({2}));
+      return state + x;
+    });
+    constant(tensor({1, 1}));
+    BOOST_TEST(has(refusal<InvalidArgument>([&] { constant(tensor({1, 1})); }), "which is a constant"));
+    Tensor state = Tensor::zeros({2}).clone();
+    Jit step([&](Tensor x) {
+      state.assign(state + x);
+      return state * 2;
+    });
+    for (float i = 1; i < 5; ++i) BOOST_TEST((step(tensor({1, 2})).values<float>() == Floats{2 * i, 4 * i}));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_write_outlives_the_handle_it_went_through) {
   on_each_device([](const std::string&) {
     Tensor a = tensor({1, 2}), b = a;
