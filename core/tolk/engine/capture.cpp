@@ -16,7 +16,9 @@ std::vector<Capturer>& registry() {
   return all;
 }
 
+// Of what the newest capture makes itself.
 thread_local uint64_t first_version = 0;
+thread_local int64_t first_slot = 0;
 
 // Slots.
 std::vector<int64_t>& uncaptured() {
@@ -32,6 +34,7 @@ CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
   registry().push_back(std::move(capturer));
   uncaptured().clear();
   first_version = fresh_version();
+  first_slot = fresh_user_slot();
 }
 
 // Scopes nest, so the own entry is the last one, and what were above it are gone.
@@ -39,8 +42,9 @@ CaptureScope::~CaptureScope() { registry().resize(place_); }
 
 bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }
 
-bool is_older_than_capture(const UOp& write) {
-  return version_named(write) != 0 && version_named(write) < first_version;
+bool is_older_than_capture(const UOp& u) {
+  if (u.is(Op::BUFFER)) return slot_of(u) < first_slot;
+  return version_named(u) != 0 && version_named(u) < first_version;
 }
 
 void note_uncaptured(const UOp& buffer) { uncaptured().push_back(slot_of(buffer)); }

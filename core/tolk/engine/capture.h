@@ -42,8 +42,8 @@ private:
 // Whether schedules of this thread are captured: there is a capturer, and CAPTURING is not 0.
 TOLK_API bool is_capturing();
 
-// Whether a write was assigned before this thread's newest capture began.
-TOLK_API bool is_older_than_capture(const UOp& write);
+// Whether a write was assigned, or a BUFFER made, before this thread's newest capture began.
+TOLK_API bool is_older_than_capture(const UOp& u);
 
 // Storage of what this thread computed at once, by CAPTURING=0, since its newest capture began: that replays
 // read its value is what was asked for.

@@ -138,12 +138,12 @@ bool take_in_place(BufferBinding& binding, const UOp& to, const AnyBuffer& sourc
   return imported && binding.adopt(to, std::move(imported));
 }
 
+} // namespace
+
 bool same_memory(Buffer& a, Buffer& b) {
   return a.is_allocated() && b.is_allocated() && a.bytes() == b.bytes() && a.host_data() != nullptr &&
          a.host_data() == b.host_data();
 }
-
-} // namespace
 
 PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, const UOp& linear, bool jit,
                                const Progress& progress)

@@ -30,6 +30,9 @@ struct Position {
   bool in_place = false;
 };
 
+// Whether both are there and the host sees them at one address.
+bool same_memory(Buffer& a, Buffer& b);
+
 class PreparedLinear;
 
 struct Step {

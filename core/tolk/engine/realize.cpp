@@ -7,6 +7,7 @@
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/capture.h"
+#include "tolk/engine/host_data.h"
 #include "tolk/engine/storage.h"
 #include "tolk/engine/view_limits.h"
 #include "tolk/schedule/realized.h"
@@ -68,12 +69,13 @@ void Prepared::run() const {
 
 namespace {
 
-// The view of storage that a written value is, with realised values in it replaced; null when it is computed.
+// The view of storage that a written value is, with realised values in it replaced; null when it is computed,
+// as what is padded is.
 UOp written_view(const UOp& u) {
   UOp at = schedule::realized_form(u);
   if (at.is(ops::Storage)) return at;
   if (at.is(OpSet(Op::AFTER, Op::DETACH))) return written_view(at.src(0));
-  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI))) return {};
+  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI)) || at.is(Op::PAD)) return {};
   UOp below = written_view(at.src(0));
   if (!below || below == at.src(0)) return below ? at : UOp();
   std::vector<UOp> src(at.src().begin(), at.src().end());
@@ -98,10 +100,14 @@ void require_current(const UOp& u) {
   if (version->written() != named && !version->keeps(named)) refuse_outdated(buffer);
 }
 
-// The AFTERs below the roots, sources first, whose writes are among the calls of their schedule.
-std::vector<UOp> writes_below(std::span<const UOp> roots, bool current) {
+// What a schedule of the roots does besides computing, sources first.
+struct Below {
+  std::vector<UOp> writes;    // AFTERs
+  std::vector<UOp> host_data; // COPYs of what tensors were made from
+};
+Below below(std::span<const UOp> roots, bool current) {
   current = current && anything_written();
-  std::vector<UOp> writes;
+  Below out;
   std::unordered_set<UOp, UOpHash> seen;
   std::vector<std::pair<UOp, size_t>> stack;
   auto visit = [&](const UOp& u) {
@@ -119,11 +125,12 @@ std::vector<UOp> writes_below(std::span<const UOp> roots, bool current) {
         visit(source);
         continue;
       }
-      if (is_write(u)) writes.push_back(u);
+      if (is_write(u)) out.writes.push_back(u);
+      if (host_data_of(u)) out.host_data.push_back(u);
       stack.pop_back();
     }
   }
-  return writes;
+  return out;
 }
 
 // The storage now is what the write made of it.
@@ -152,18 +159,22 @@ void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::v
 } // namespace
 
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, bool current) {
-  std::vector<UOp> writes = writes_below(roots, current), results;
+  auto [writes, host_data] = below(roots, current);
+  std::vector<UOp> results;
   if (is_capturing()) {
-    // What was assigned before the capture is no part of it: replays would assign it again.
+    // What was assigned before the capture is no part of it: replays would assign it again. Nor is the first
+    // copy of data to its device: replays would read the data and not what is assigned to the tensor later.
     std::vector<UOp> older;
     for (const UOp& write : writes)
       if (is_older_than_capture(write)) older.push_back(write);
+    for (const UOp& copy : host_data)
+      if (is_older_than_capture(host_data_of(copy))) older.push_back(copy);
     if (!older.empty()) {
       Config config = Config::current();
       config.capturing = 0;
       ScopedConfig at_once(config);
       realize(older, device, current);
-      writes = writes_below(roots, current);
+      writes = below(roots, current).writes;
     }
     results = create_schedule(roots, device).results;
   } else {

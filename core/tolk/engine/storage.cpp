@@ -2,6 +2,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/host_data.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 #include "tolk/uop/state.h"
@@ -19,6 +20,7 @@ struct Storage : UOpAttachment {
     if (has_value(buffer)) std::visit([by](const auto& b) { b->add_ref(by); }, buffer);
   }
   AnyBuffer buffer;
+  bool host_data = false; // host_data.h; set before other threads see the node
 };
 
 Device& named(const std::string& text, Device* ambient) {
@@ -77,6 +79,19 @@ UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_pt
     set_buffer(
         node, import_host_memory(host_device(), dtype, uint64_t(elements), data, std::move(owner), writable));
   return node;
+}
+
+void set_host_data(const UOp& buffer) {
+  if (has_buffer(buffer)) static_cast<Storage*>(version_of(buffer).buffer())->host_data = true;
+}
+
+UOp host_data_of(const UOp& copy) {
+  if (!copy.is(Op::COPY)) return {};
+  UOp at = copy.src(0);
+  while (at.is(Op::RESHAPE)) at = UOp(at.src(0));
+  bool is_data =
+      at.is(Op::BUFFER) && has_buffer(at) && static_cast<Storage*>(version_of(at).buffer())->host_data;
+  return is_data ? at : UOp();
 }
 
 UOp contiguous_storage(const UOp& node) {

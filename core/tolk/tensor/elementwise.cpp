@@ -133,23 +133,25 @@ Tensor Tensor::log2() const { return function(Op::LOG2, *this); }
 Tensor Tensor::sin() const { return function(Op::SIN, *this); }
 Tensor Tensor::cos() const { return function(Op::COS, *this); }
 
-Tensor Tensor::trunc() const { return is_float(dtype()) ? Tensor(alu(Op::TRUNC, node())) : *this; }
+Tensor Tensor::trunc() const {
+  return is_float(dtype()) ? Tensor(alu(Op::TRUNC, node())) : detail::value_of(*this);
+}
 
 Tensor Tensor::floor() const {
-  if (!is_float(dtype())) return *this;
+  if (!is_float(dtype())) return detail::value_of(*this);
   Tensor whole = trunc();
   return (*this < whole).where(whole - 1, whole);
 }
 
 Tensor Tensor::ceil() const {
-  if (!is_float(dtype())) return *this;
+  if (!is_float(dtype())) return detail::value_of(*this);
   Tensor whole = trunc();
   // -0 rather than 0 for -1 < x < 0: trunc gave it, and only larger results are touched.
   return (whole < *this).where(whole + 1, whole);
 }
 
 Tensor Tensor::round() const {
-  if (!is_float(dtype())) return *this;
+  if (!is_float(dtype())) return detail::value_of(*this);
   // Half to even: the distance from the truncated value decides, exactly, for every magnitude.
   Tensor whole = trunc(), distance = (*this - whole).abs();
   Tensor odd = tolk::not_equal((whole * 0.5).trunc() * 2, whole);
@@ -160,7 +162,7 @@ Tensor Tensor::round() const {
 }
 
 Tensor Tensor::abs() const {
-  if (is_unsigned(dtype()) || is_bool(dtype())) return *this;
+  if (is_unsigned(dtype()) || is_bool(dtype())) return detail::value_of(*this);
   if (is_float(dtype())) {
     // Clearing the sign bit keeps NaN and turns -0 into 0.
     int width = bits(dtype());
@@ -176,7 +178,7 @@ Tensor Tensor::abs() const {
 
 Tensor Tensor::sign() const {
   Tensor one = constant(dtype(), 1), zero = constant(dtype(), 0);
-  if (is_bool(dtype())) return *this;
+  if (is_bool(dtype())) return detail::value_of(*this);
   if (is_unsigned(dtype())) return equal(*this, 0).where(zero, one);
   Tensor s = (*this > 0).where(one, (*this < 0).where(constant(dtype(), -1), zero));
   return is_float(dtype()) ? isnan().where(*this, s) : s;
@@ -220,7 +222,7 @@ Tensor Tensor::clip(const Tensor& low, const Tensor& high) const {
   Tensor out = *this;
   if (low.defined()) out = out.maximum(low);
   if (high.defined()) out = out.minimum(high);
-  return out;
+  return detail::value_of(out);
 }
 
 Tensor Tensor::floordiv(const Tensor& other) const { return binary(Op::FLOORDIV, *this, other); }

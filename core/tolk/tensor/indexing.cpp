@@ -202,7 +202,7 @@ Tensor Tensor::scatter_elements(const Tensor& indices, const Tensor& updates, in
                           to_string(updates.shape()) + " must share a shape of the data's rank " +
                           std::to_string(rank()));
   axis = normal_axis(axis, rank(), "scatter_elements");
-  if (indices.numel() == 0 || numel() == 0) return *this;
+  if (indices.numel() == 0 || numel() == 0) return detail::value_of(*this);
   // Off the axis the updates may cover a corner only: pad them with an index that hits nothing.
   Tensor i = wrapped(indices, size(axis)).transpose(axis, -1), u = updates.cast(dtype()).transpose(axis, -1),
          x = transpose(axis, -1);
@@ -227,7 +227,7 @@ Tensor Tensor::scatter_nd(const Tensor& indices, const Tensor& updates, Combine 
   if (depth > rank())
     throw InvalidArgument("scatter_nd: indices of depth " + std::to_string(depth) + " exceed the data " +
                           to_string(shape()));
-  if (indices.numel() == 0 || numel() == 0) return *this;
+  if (indices.numel() == 0 || numel() == 0) return detail::value_of(*this);
   Tensor linear = integer(0), valid = constant(DType::BOOL, 1);
   SInt cells = 1, rest = 1;
   for (int64_t d = 0; d < depth; ++d) {

@@ -268,7 +268,8 @@ Tensor Tensor::pow(const Tensor& exponent) const {
   DType dtype = promote(this->dtype(), exponent.dtype());
   Shape shape = detail::broadcast_shape(this->shape(), exponent.shape());
   auto n = whole_constant(exponent);
-  if (n && *n >= 0 && (*n <= 3 || !is_float(dtype))) return power(cast(dtype), uint64_t(*n)).expand(shape);
+  if (n && *n >= 0 && (*n <= 3 || !is_float(dtype)))
+    return detail::value_of(power(cast(dtype), uint64_t(*n))).expand(shape);
   if (is_float(dtype)) {
     detail::Pair p = detail::matched(*this, exponent);
     return detail::named("pow", float_power(*this, exponent), {Tensor(p.a), Tensor(p.b)});

@@ -173,7 +173,8 @@ Tensor Tensor::repeat(const std::vector<int64_t>& times) const {
     stretched.insert(stretched.end(), {SInt(t), from[i]});
     joined.push_back(from[i] * SInt(t));
   }
-  return Tensor(tolk::reshape(tolk::expand(tolk::reshape(node(), split), stretched), joined));
+  return detail::value_of(
+      Tensor(tolk::reshape(tolk::expand(tolk::reshape(node(), split), stretched), joined)));
 }
 
 Tensor Tensor::concat(const std::vector<Tensor>& given, int64_t axis) {

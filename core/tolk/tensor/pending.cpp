@@ -223,11 +223,10 @@ UOp up_to_date(const UOp& node) {
 
 UOp assigned(const UOp& view, const UOp& value, bool shared) {
   Chain chain = chain_of(view);
-  constexpr OpSet values(Op::PAD, Op::CONTIGUOUS_BACKWARD);
   if (!chain.base) return {};
   bool reshaped = chain.base.is(Op::BUFFER);
   for (const UOp& u : chain.views) {
-    if (u.is(values)) return {};
+    if (u.is(Op::CONTIGUOUS_BACKWARD)) return {};
     reshaped &= u.is(Op::RESHAPE);
   }
   StorageVersion& version = version_of(chain.buffer);

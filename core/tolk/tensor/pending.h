@@ -14,8 +14,9 @@
 
 namespace tolk::detail {
 
-// What a handle may have over its storage.
-constexpr OpSet kViews = ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
+// What a handle may have over its storage. A PAD has elements of its own: it is computed.
+constexpr OpSet kViews(Op::RESHAPE, Op::PERMUTE, Op::EXPAND, Op::SHRINK, Op::FLIP, Op::WINDOW, Op::BITCAST,
+                       Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
 
 // Whether the node of a handle reads the newest contents; of computed values always true. Every use of a
 // handle asks, so this only compares.

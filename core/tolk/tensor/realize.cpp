@@ -3,6 +3,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/engine/capture.h"
+#include "tolk/engine/host_data.h"
 #include "tolk/engine/realize.h"
 #include "tolk/engine/storage.h"
 #include "tolk/schedule/multi_axis.h"
@@ -24,15 +25,19 @@ Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& sha
     throw InvalidArgument("a tensor " + to_string(shape) + " of " + name(dtype) + " has " +
                           std::to_string(storage_bytes(dtype, uint64_t(count))) + " bytes, the data " +
                           std::to_string(bytes));
-  UOp host = reshape(engine::host_storage(dtype, count, data, std::move(owner), writable), shape);
+  UOp host = engine::host_storage(dtype, count, data, std::move(owner), writable);
   std::string to = detail::canonical_devices(device);
-  return Tensor(to == "HOST" ? host : copy_to(host, to));
+  if (to == "HOST") return Tensor(reshape(host, shape));
+  engine::set_host_data(host);
+  return Tensor(copy_to(reshape(host, shape), to));
 }
 
-// What `from_host` made and the node is a view of; null when it is something else.
-UOp host_data_below(UOp at) {
+// The copy from the host that the node is a view of; null when it is something else. A captured function
+// would copy again from a tensor on HOST, at every replay: there it must be what `from_host` made.
+UOp host_copy_below(UOp at) {
   while (at.is(detail::kViews)) at = UOp(at.src(0));
-  return at.is(Op::COPY) && device_of(at.src(0)) == "HOST" ? at : UOp();
+  if (!at.is(Op::COPY) || device_of(at.src(0)) != "HOST") return {};
+  return !engine::is_capturing() || engine::host_data_of(at) ? at : UOp();
 }
 
 // A symbolic size at the values that its variables are bound to.
@@ -151,7 +156,7 @@ Tensor& Tensor::assign(const Tensor& value) {
                           value.device() + "; assign value.to(\"" + device() + "\")");
   UOp now = detail::assigned(node(), value.node(), true);
   // Data from the host is nobody else's: it becomes storage for all handles on it.
-  if (UOp data = now ? UOp() : host_data_below(node())) {
+  if (UOp data = now ? UOp() : host_copy_below(node())) {
     Tensor(data).realize();
     now = detail::assigned(node(), value.node(), true);
   }

@@ -156,7 +156,7 @@ Tensor cumulative(Op op, const Tensor& x, int64_t axis, bool exclusive, bool rev
   }
   DType accumulator = is_float(x.dtype()) ? sum_dtype(x.dtype()) : x.dtype();
   t = running(op, t.cast(accumulator), neutral).cast(x.dtype()).transpose(axis, -1);
-  return reverse ? t.flip({axis}) : t;
+  return detail::value_of(reverse ? t.flip({axis}) : t); // of one element, too
 }
 
 } // namespace

@@ -43,7 +43,7 @@ Tensor Tensor::replicate(const std::vector<std::string>& devices) const {
 Tensor Tensor::allreduce(Op op) const {
   if (!OpSet(Op::ADD, Op::MUL, Op::MAX).has(op))
     throw InvalidArgument(std::string("allreduce combines with ADD, MUL or MAX, not with ") + name(op));
-  if (!is_multi(device())) return *this;
+  if (!is_multi(device())) return detail::value_of(*this);
   if (shard_axis())
     throw InvalidArgument("allreduce combines one term per device; the value is sharded along axis " +
                           std::to_string(*shard_axis()) + ", so reduce that axis instead");
