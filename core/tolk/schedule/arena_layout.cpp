@@ -183,7 +183,11 @@ Layout by_falling_size(const Task& task) {
     int first, last;
     auto operator<=>(const Place&) const = default;
   };
-  std::vector<Place> taken; // those that meet the block, or, when most do, all
+  std::vector<Place> taken; // all that are placed, when most meet
+  struct Stretch {
+    int64_t begin, end;
+  };
+  std::vector<Stretch> near; // otherwise those that meet the block
   auto place_of = [&](int i) {
     const Block& b = task.blocks[size_t(i)];
     int64_t begin = out.offsets[size_t(i)];
@@ -193,10 +197,18 @@ Layout by_falling_size(const Task& task) {
     const Block& block = task.blocks[size_t(i)];
     int64_t size = task.sizes[size_t(i)], at = 0;
     if (!meetings->most_meet()) {
-      taken.clear();
+      near.clear();
       for (int other : meetings->with(i))
-        if (out.offsets[size_t(other)] != kNowhere) taken.push_back(place_of(other));
-      std::sort(taken.begin(), taken.end());
+        if (int64_t begin = out.offsets[size_t(other)]; begin != kNowhere)
+          near.push_back({begin, begin + task.sizes[size_t(other)]});
+      // From the lowest up, as far as the first gap: seldom all of them.
+      auto higher = [](const Stretch& a, const Stretch& b) { return a.begin > b.begin; };
+      std::make_heap(near.begin(), near.end(), higher);
+      while (!near.empty() && near.front().begin - at < size) {
+        at = std::max(at, near.front().end);
+        std::pop_heap(near.begin(), near.end(), higher);
+        near.pop_back();
+      }
     }
     for (const Place& p : taken) {
       if (p.last < block.first || block.last < p.first) continue;
