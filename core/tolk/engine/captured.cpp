@@ -258,10 +258,11 @@ void CapturedBase::replay(const JitInputs& inputs, const Resolver& buffers, bool
   for (const JitInput& input : inputs.inputs) options.input_uops.push_back(input.storage);
   options.var_vals = inputs.var_vals;
   options.jit = true, options.wait = wait;
-  for (const UOp& node : written_) version_of(node).note_written(fresh_version());
+  const uint64_t version = fresh_version(); // a BUFFER compares with numbers of its own: one serves all
+  for (const UOp& node : written_) version_of(node).note_written(version);
   for (size_t i = 0; i < written_inputs_.size(); ++i)
     if (const UOp& node = inputs.inputs[i].storage; written_inputs_[i] && node.is(Op::BUFFER))
-      version_of(node).note_written(fresh_version());
+      version_of(node).note_written(version);
   if (size_t n = num_calls(); n >= 10) log::debug(1, "jit execs " + std::to_string(n) + " calls");
   run_linear(ambient_, parts_.to_program, binding_, linear_, options);
 }

@@ -206,14 +206,14 @@ int capture_beam(const Config& config) { return int(config.jit_beam >= 0 ? confi
 
 // Storage that came to its contents while the capture went on and not by what it recorded: another thread's
 // work. Replays would read what it was at the capture. What they also write is theirs from then on.
-void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs, int64_t first_slot) {
+void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs) {
   Nodes written;
   std::vector<UOp> read;
   for (const UOp& call : calls) {
     CallAccess access = access_of(call);
     for (size_t i = 0; i < access.arguments.size(); ++i)
       for (const UOp& base : bases_of(access.arguments[i])) {
-        if (!base.is(Op::BUFFER) || slot_of(base) < first_slot || inputs.contains(base)) continue;
+        if (!base.is(Op::BUFFER) || is_older_than_capture(base) || inputs.contains(base)) continue;
         if (access.writes[i])
           written.insert(base);
         else if (device_text(base) != "HOST")
@@ -331,9 +331,8 @@ JitCore::Outcome JitCore::call(const JitInputs& inputs, const Resolver& buffers,
   }
   if (config.capturing == 0)
     throw JitError("didn't JIT anything! CAPTURING=0 is set, so that the kernels of the function would run "
-                   "at once and the "
-                   "capture would stay empty. Unset it for this call, or set JIT=0 to run the "
-                   "function without capturing");
+                   "at once and the capture would stay empty. Unset it for this call, or set JIT=0 to run "
+                   "the function without capturing");
   publish(capture(inputs, buffers, held, body));
   cnt_ = 2;
   return Outcome::Captured;
@@ -350,7 +349,6 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
   for (const JitInput& input : inputs.inputs) input_nodes.push_back(input.storage);
   const Nodes input_set(input_nodes.begin(), input_nodes.end());
   Recording recording;
-  const int64_t first_slot = fresh_user_slot();
   try {
     {
       Links links(input_set);
@@ -363,7 +361,7 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
       throw JitError("didn't JIT anything! The function computes nothing that its inputs, or anything else, "
                      "would need computed again");
     recording.require_inputs(inputs.var_vals);
-    refuse_foreign(recording.calls(), input_set, first_slot);
+    refuse_foreign(recording.calls(), input_set);
   } catch (...) {
     run_recorded(on, parts.to_program, recording);
     throw;
