@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tolk/device/registry.h"
-#include "tolk/engine/compile_linear.h"
-#include "tolk/schedule/arena_layout.h"
-#include "tolk/schedule/memory_plan.h"
+#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/schedule/memory/arena_layout.h"
+#include "tolk/schedule/memory/memory_plan.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/uop/build.h"
 

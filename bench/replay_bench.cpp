@@ -15,8 +15,8 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/batch_graphs.h"
-#include "tolk/engine/run_linear.h"
+#include "tolk/engine/graph/batch_graphs.h"
+#include "tolk/engine/run/run_linear.h"
 #include "tolk/uop/build.h"
 
 namespace {

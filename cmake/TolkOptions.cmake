@@ -25,6 +25,8 @@ endif()
 
 find_program(TOLK_CCACHE ccache)
 if(TOLK_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER "${TOLK_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${TOLK_CCACHE}")
+  # What ccache's manual asks for with precompiled headers.
+  set(launcher "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${TOLK_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()

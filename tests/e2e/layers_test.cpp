@@ -10,8 +10,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tolk/base/config.h"
-#include "tolk/device/layers.h"
 #include "tolk/device/registry.h"
+#include "tolk/layers/layers.h"
 #include "tolk/tensor/tensor.h"
 
 using namespace tolk;

@@ -3,8 +3,7 @@
 
     features.py ROOT RESULTS [--update]
 
-A row is covered by the Boost test cases whose names begin with its id ("J-04" is J_04_...); `ROWS` below says which ids
-there are. RESULTS is the folder into which the test programs of one ctest run wrote their JUnit logs. Without --update the
+A row is covered by the Boost test cases that carry its id as a label; `ROWS` below says which ids there are. RESULTS is the folder into which the test programs of one ctest run wrote their JUnit logs. Without --update the
 page must be what this run gives. Exit status 77 (skipped) when the tests have not been run."""
 
 import difflib
@@ -33,18 +32,17 @@ ROWS = [
     ("SL", 8, "Saved captures"),
     ("RG", 21, "Regressions that systems of this kind had"),
 ]
-CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE\w*\(\s*((?:[A-Z]{1,2}_\d{2}_)+(\w+))\b")
-ID = re.compile(r"([A-Z]{1,2})_(\d{2})_")
+CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE\w*\(\s*(\w+)([^{]*)\{")
+LABEL = re.compile(r'label\("([A-Z]{1,2}-\d{2})"\)')
 
 
 def cases(root):
-    """Test cases by row id: (name, words, file). A case that shows several rows begins with all their ids."""
+    """Test cases by row id: (name, words, file)."""
     found = {}
     for path in sorted((root / "tests").rglob("*_test.cpp")):
-        for name, words in CASE.findall(path.read_text()):
-            for prefix, number in ID.findall(name[:len(name) - len(words)]):
-                found.setdefault(f"{prefix}-{number}", []).append(
-                    (name, words.replace("_", " "), path.relative_to(root).as_posix()))
+        for name, decorators in CASE.findall(path.read_text()):
+            for row in LABEL.findall(decorators):
+                found.setdefault(row, []).append((name, name.replace("_", " "), path.relative_to(root).as_posix()))
     return found
 
 
@@ -74,7 +72,7 @@ def page(root, results):
     known = {f"{prefix}-{n:02d}" for prefix, count, _ in ROWS for n in range(1, count + 1)}
     strays = sorted(set(found) - known)
     if strays:
-        sys.exit("test cases named after rows that do not exist: " + ", ".join(strays))
+        sys.exit("test cases with labels of rows that do not exist: " + ", ".join(strays))
     total = covered = 0
     body = []
     for prefix, count, about in ROWS:
@@ -96,7 +94,7 @@ def page(root, results):
     head = [
         "# What the engine is held to", "",
         "Generated from the test programs' logs by `tests/features/features.py`; do not edit. A row is shown by the test cases",
-        "whose names begin with its id. `TOLK_UPDATE_DOCS=1 ctest --test-dir build/dev` writes the page anew.", "",
+        "that carry its id as a label. `TOLK_UPDATE_DOCS=1 ctest --test-dir build/dev` writes the page anew.", "",
         f"{covered} of {total} rows pass.", ""]
     return "\n".join(head + body).rstrip("\n") + "\n"
 

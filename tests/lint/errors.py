@@ -23,21 +23,21 @@ EXPLAINED = [
      "Discovery and loading. These are the reasons that `tolk-run --list-devices -v` prints beside a file or folder, and that "
      "the error about a missing device repeats. The dynamic loader's own text may stand there too: it names the library or "
      "symbol that is missing.",
-     ["core/tolk/device/plugin_search.cpp", "core/tolk/device/elf_stamp.cpp", "core/tolk/device/plugin_loader.cpp"]),
+     ["core/tolk/loader/plugin_search.cpp", "core/tolk/loader/elf_stamp.cpp", "core/tolk/loader/plugin_loader.cpp"]),
     ("Devices at work", "Opening a device, compiling and loading kernels, buffers, launches.",
      ["core/tolk/device/device.cpp", "core/tolk/device/program.cpp", "core/tolk/device/buffer.cpp",
       "core/tolk/device/allocator.cpp", "core/tolk/device/multi_buffer.cpp", "core/tolk/device/pools.cpp",
-      "core/tolk/device/stream.cpp", "core/tolk/device/graph.cpp", "core/tolk/engine/compile.cpp",
-      "core/tolk/engine/validate.cpp"]),
+      "core/tolk/device/stream.cpp", "core/tolk/device/graph.cpp", "core/tolk/engine/compile/compile.cpp",
+      "core/tolk/engine/run/validate_with_cpu.cpp"]),
     ("Captured functions", "`Jit` and what is below it. A call that is refused has had no effect.",
-     ["core/tolk/tensor/jit.cpp", "core/tolk/engine/jit.cpp", "core/tolk/engine/captured.cpp", "core/tolk/engine/capture.cpp"]),
+     ["core/tolk/tensor/jit.cpp", "core/tolk/engine/capture/jit.cpp", "core/tolk/engine/capture/captured.cpp", "core/tolk/engine/capture/capture.cpp"]),
     ("Saved models and captures",
      "Files of `--save` and of saved captures. Each message begins with the file when it was given by name.",
-     ["core/tolk/onnx/model_saved.cpp", "core/tolk/base/packed.cpp", "core/tolk/engine/saved_capture.cpp",
-      "core/tolk/engine/saved_check.cpp", "core/tolk/engine/saved_program.cpp"]),
+     ["core/tolk/onnx/model_saved.cpp", "core/tolk/base/packed.cpp", "core/tolk/engine/capture/saved_capture.cpp",
+      "core/tolk/engine/capture/saved_check.cpp", "core/tolk/engine/capture/saved_program.cpp"]),
     ("Layers around plugins", "`TOLK_LAYERS`, and recordings. What `validate` says about calls is in `docs/layers.md`.",
-     ["core/tolk/device/layers.cpp", "core/tolk/device/layer_trace.cpp", "core/tolk/device/layer_record.cpp",
-      "core/tolk/device/layer_replay.cpp"]),
+     ["core/tolk/layers/layers.cpp", "core/tolk/layers/trace.cpp", "core/tolk/layers/record.cpp",
+      "core/tolk/device/replay.cpp"]),
     ("The model file",
      "Reading an ONNX file. Each message begins with the file and the place in it, such as `m.onnx: graph.node[12]:`.",
      ["core/tolk/onnx/reader.cpp", "core/tolk/onnx/type_reader.cpp", "core/tolk/onnx/names.cpp",
@@ -58,9 +58,9 @@ SILENT = {
     "tools/run/option_table.cpp": "the text of --help", "tools/run/report.cpp": "what a run prints",
     "tools/run/progress.cpp": "the bar", "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
     "core/tolk/device/report.cpp": "--list-devices", "core/tolk/device/host_backend.cpp": "a plugin's tables",
-    "core/tolk/device/fork_guard.cpp": "no text", "core/tolk/device/host_fallbacks.cpp": "no text",
-    "core/tolk/device/host_pool.cpp": "no text", "core/tolk/device/plugin_host.cpp": "no text",
-    "core/tolk/device/status.cpp": "the texts of status.def", "core/tolk/device/copy.cpp": "no text",
+    "core/tolk/loader/fork_guard.cpp": "no text", "core/tolk/loader/host_fallbacks.cpp": "no text",
+    "core/tolk/loader/host_pool.cpp": "no text", "core/tolk/loader/plugin_host.cpp": "no text",
+    "core/tolk/loader/status.cpp": "the texts of status.def", "core/tolk/device/copy.cpp": "no text",
     "core/tolk/device/context.cpp": "descriptions for logs",
     **{f"core/tolk/device/layer_validate{part}": "the rules of docs/layers.md"
        for part in (".cpp", ".h", "_graph.cpp", "_memory.cpp", "_program.cpp", "_stream.cpp")},
@@ -183,7 +183,7 @@ def listed(root):
 
 
 def tables(root):
-    states = re.findall(r'TOLK_PLUGIN_STATE\(\w+, "([^"]*)", "([^"]*)"\)', read(root, "core/tolk/device/plugin_states.def"))
+    states = re.findall(r'TOLK_PLUGIN_STATE\(\w+, "([^"]*)", "([^"]*)"\)', read(root, "core/tolk/loader/plugin_states.def"))
     table = read(root, "plugin_api/include/tolk/plugin/status.def")
     status = re.findall(r'TOLK_STATUS\((\w+), (-?\d+), "([^"]*)"\)', table)
     doings = set()

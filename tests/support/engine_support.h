@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "tolk/device/registry.h"
-#include "tolk/engine/binding.h"
-#include "tolk/engine/compile_linear.h"
-#include "tolk/engine/program_table.h"
-#include "tolk/engine/resolve.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/compile/program_table.h"
+#include "tolk/engine/run/binding.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/resolve.h"
 #include "tolk/kernel/kernel_ir.h"
 #include "tolk/uop/build.h"
 

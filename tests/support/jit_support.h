@@ -10,7 +10,7 @@
 #include "captured_stderr.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/capture.h"
+#include "tolk/engine/capture/capture.h"
 #include "tolk/tensor/tensor.h"
 
 namespace jit_test {

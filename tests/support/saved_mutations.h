@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tolk/base/packed.h"
-#include "tolk/engine/saved_capture.h"
+#include "tolk/engine/capture/saved_capture.h"
 #include "tolk/kernel/kernel_ir.h"
 
 namespace tolk::test {

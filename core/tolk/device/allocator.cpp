@@ -7,9 +7,9 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/text.h"
-#include "tolk/device/plugin_loader.h"
 #include "tolk/device/pools.h"
-#include "tolk/device/status.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {

@@ -6,8 +6,8 @@
 #include "tolk/base/error.h"
 #include "tolk/device/allocator.h"
 #include "tolk/device/copy.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {

@@ -7,15 +7,15 @@
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/allocator.h"
-#include "tolk/device/clamp.h"
-#include "tolk/device/fork_guard.h"
 #include "tolk/device/graph.h"
-#include "tolk/device/plugin_host.h"
-#include "tolk/device/plugin_loader.h"
 #include "tolk/device/pools.h"
 #include "tolk/device/program.h"
-#include "tolk/device/status.h"
 #include "tolk/device/stream.h"
+#include "tolk/loader/clamp.h"
+#include "tolk/loader/fork_guard.h"
+#include "tolk/loader/plugin_host.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {

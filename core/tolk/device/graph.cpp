@@ -11,9 +11,9 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/copy.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
 #include "tolk/device/stream.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {

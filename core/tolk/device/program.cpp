@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "tolk/base/error.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
 #include "tolk/device/stream.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {

@@ -10,13 +10,14 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
-#include "tolk/device/clamp.h"
-#include "tolk/device/fork_guard.h"
 #include "tolk/device/host_backend.h"
-#include "tolk/device/host_pool.h"
-#include "tolk/device/plugin_host.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
+#include "tolk/layers/layers.h"
+#include "tolk/loader/clamp.h"
+#include "tolk/loader/fork_guard.h"
+#include "tolk/loader/host_pool.h"
+#include "tolk/loader/plugin_host.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {
@@ -97,7 +98,8 @@ Plugin* try_load(Registry& r, PluginCandidate& candidate) {
     return true;
   };
   if (candidate.stamped && taken(candidate.name)) return nullptr;
-  std::unique_ptr<Plugin> plugin = load_plugin(candidate);
+  std::unique_ptr<Plugin> plugin =
+      load_plugin(candidate, interposer_of(parse_layers(Config::current().layers)));
   Plugin* result = nullptr;
   if (plugin && !taken(plugin->name)) {
     result = plugin.get();

@@ -13,7 +13,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/device/device.h"
-#include "tolk/device/plugin_search.h"
+#include "tolk/loader/plugin_search.h"
 
 namespace tolk {
 

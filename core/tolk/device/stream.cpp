@@ -5,8 +5,8 @@
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/device.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk {
 

@@ -6,7 +6,7 @@
 //   onnx::SavedModel saved = onnx::SavedModel::load("net.tolk");    // perhaps in another process
 //   std::vector<io::Value> results = saved.run({{"x", image}});
 //
-// The file is a saved capture (engine/saved_capture.h) whose note describes inputs and outputs. It serves the
+// The file is a saved capture (engine/capture/saved_capture.h) whose note describes inputs and outputs. It serves the
 // shapes that it was saved with and no others.
 #pragma once
 
@@ -26,7 +26,7 @@ public:
   // Whether a file begins as saved models do; false for what cannot be read.
   static bool is_one(const std::string& path);
   // `device` as DEVICE=, empty for the default. On another kind of device than the file was made for, the
-  // kernels are compiled anew, and so for settings that ask for other code (engine/saved_capture.h). Throws,
+  // kernels are compiled anew, and so for settings that ask for other code (engine/capture/saved_capture.h). Throws,
   // always with the file's name, FormatError: damage, or a capture that is no model; InvalidArgument,
   // DeviceError, CompileError, OutOfMemory.
   static SavedModel load(const std::string& path, const std::string& device = {});

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "tolk/schedule/cache.h"
-#include "tolk/schedule/callify.h"
+#include "tolk/schedule/tensor/parametrize.h"
 
 namespace tolk::schedule {
 

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/schedule/memory_plan.h"
+#include "tolk/schedule/memory/memory_plan.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
@@ -47,7 +47,7 @@ struct Options {
   ViewLimitsOf view_limits = nullptr;
   // Where values are computed that depend on no storage.
   std::string default_device;
-  // How values are combined across devices (schedule/allreduce.h): 0 never so, 1 for many elements on more
+  // How values are combined across devices (schedule/tensor/allreduce.h): 0 never so, 1 for many elements on more
   // than two devices, 2 always. All to all precedes the ring; neither: every device folds everything.
   int ring = 1, all_to_all = 0;
   // Whether an equal graph that was scheduled before is looked up, and this one is kept. SCACHE=0 turns it
@@ -76,7 +76,7 @@ struct Schedule {
 };
 
 // Schedules the computation of the roots: global tensor-level nodes. Values that carry a Realized attachment
-// are not computed again (schedule/realized.h). Any number of threads may schedule at once; equal input gives
+// are not computed again (schedule/tensor/realized.h). Any number of threads may schedule at once; equal input gives
 // equal kernels in equal order. In-place writes that need each other's old contents take one more kernel for
 // each copy that it takes. Throws InvalidArgument when one variable is bound to two values ("bind mismatch on
 // n, 3 != 4"), when a store's target is no view of storage, and when a value would have to be on two devices;

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tolk/schedule/multi_axis.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/schedule/tensor/multi_axis.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/tensor/gradient_rules.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/print.h"

@@ -5,8 +5,8 @@
 
 #include "tolk/base/error.h"
 #include "tolk/dtype/scalar.h"
-#include "tolk/engine/storage.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"

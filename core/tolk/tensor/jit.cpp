@@ -7,9 +7,9 @@
 #include <typeinfo>
 
 #include "tolk/base/error.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/storage.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"

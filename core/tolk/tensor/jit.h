@@ -59,7 +59,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/jit.h"
+#include "tolk/engine/capture/jit.h"
 #include "tolk/tensor/jit_values.h"
 #include "tolk/tensor/tensor.h"
 

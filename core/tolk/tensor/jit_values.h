@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/jit.h"
+#include "tolk/engine/capture/jit.h"
 #include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor.h"
 

@@ -8,9 +8,9 @@
 
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
-#include "tolk/engine/realize.h"
-#include "tolk/schedule/realized.h"
-#include "tolk/schedule/views.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/schedule/tensor/realized.h"
+#include "tolk/schedule/tensor/views.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/state.h"
 

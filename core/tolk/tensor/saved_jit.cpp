@@ -1,6 +1,6 @@
 #include "tolk/tensor/saved_jit.h"
 
-#include "tolk/engine/capture.h"
+#include "tolk/engine/capture/capture.h"
 
 namespace tolk {
 

@@ -1,4 +1,4 @@
-// Captured functions of tensors in files (engine/saved_capture.h has what such a file holds).
+// Captured functions of tensors in files (engine/capture/saved_capture.h has what such a file holds).
 //
 //   write_file("step.tolk", save_jit(step, {.weights = true}));       // after its second call
 //   LoadedJit again = load_jit(read_file("step.tolk"));               // in another process
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/saved_capture.h"
+#include "tolk/engine/capture/saved_capture.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/uop/state.h"
 

@@ -1,4 +1,4 @@
-#include "tolk/schedule/shard.h"
+#include "tolk/schedule/tensor/shard.h"
 
 #include <algorithm>
 

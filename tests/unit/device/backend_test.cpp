@@ -5,7 +5,7 @@
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/error.h"
-#include "tolk/device/plugin_loader.h"
+#include "tolk/loader/plugin_loader.h"
 
 using namespace tolk;
 using namespace tolk::test;

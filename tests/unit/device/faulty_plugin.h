@@ -12,10 +12,10 @@
 
 #include "../../plugins/faulty.h"
 #include "device_test.h"
-#include "tolk/device/layers.h"
-#include "tolk/device/plugin_host.h"
-#include "tolk/device/plugin_loader.h"
-#include "tolk/device/status.h"
+#include "tolk/layers/layers.h"
+#include "tolk/loader/plugin_host.h"
+#include "tolk/loader/plugin_loader.h"
+#include "tolk/loader/status.h"
 
 namespace tolk::test {
 
@@ -24,7 +24,8 @@ inline std::unique_ptr<Plugin> load_with_layers(const std::string& file, const s
   config.layers = layers;
   ScopedConfig scoped(config);
   PluginSearch search = search_plugins({file});
-  std::unique_ptr<Plugin> plugin = load_plugin(search.candidates.front());
+  std::unique_ptr<Plugin> plugin =
+      load_plugin(search.candidates.front(), interposer_of(parse_layers(Config::current().layers)));
   BOOST_REQUIRE_MESSAGE(plugin, search.candidates.front().reason);
   return plugin;
 }

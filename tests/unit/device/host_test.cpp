@@ -8,9 +8,9 @@
 
 #include "device_test.h"
 #include "tolk/base/error.h"
-#include "tolk/device/host_pool.h"
-#include "tolk/device/plugin_host.h"
-#include "tolk/device/status.h"
+#include "tolk/loader/host_pool.h"
+#include "tolk/loader/plugin_host.h"
+#include "tolk/loader/status.h"
 
 using namespace tolk;
 using namespace tolk::test;

@@ -9,8 +9,8 @@
 
 #include "device_test.h"
 #include "tolk/base/error.h"
-#include "tolk/device/elf_stamp.h"
-#include "tolk/device/plugin_loader.h"
+#include "tolk/loader/elf_stamp.h"
+#include "tolk/loader/plugin_loader.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -68,7 +68,7 @@ BOOST_DATA_TEST_CASE(a_faulty_plugin_is_refused_with_its_reason, boost::unit_tes
 BOOST_AUTO_TEST_CASE(an_entry_that_hangs_is_given_up) {
   PluginCandidate candidate = inspect_plugin_file(plugin_file("slow"), PluginOrigin::Path);
   BOOST_TEST(candidate.state == CandidateState::Found);
-  BOOST_TEST(!load_plugin(candidate, std::chrono::milliseconds(50)));
+  BOOST_TEST(!load_plugin(candidate, {}, std::chrono::milliseconds(50)));
   BOOST_TEST(candidate.state == CandidateState::Slow);
   BOOST_TEST(contains(candidate.reason, "did not return within 50 ms"), candidate.reason);
 }

@@ -42,7 +42,7 @@ struct Fresh {
 
 BOOST_FIXTURE_TEST_SUITE(pools, Fresh)
 
-BOOST_AUTO_TEST_CASE(D_09_pools_are_allocated_by_number) {
+BOOST_AUTO_TEST_CASE(pools_are_allocated_by_number, *boost::unit_test::label("D-09")) {
   Device& d = tb().open();
   PoolTable& pools = d.pools();
   int32_t id = pools.next_pool_id();
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(D_09_pools_are_allocated_by_number) {
   BOOST_CHECK_THROW(pools.alloc_pool(pools.next_pool_id(), 8, 8), OutOfMemory);
 }
 
-BOOST_AUTO_TEST_CASE(D_10_every_mode_is_accepted) {
+BOOST_AUTO_TEST_CASE(every_mode_is_accepted, *boost::unit_test::label("D-10")) {
   std::vector<Device*> devices = computing_devices();
   devices.insert(devices.end(), {&tb().open(), &null_device(), &host_device()});
   for (Device* d : devices)
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(D_10_every_mode_is_accepted) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(D_11_a_freed_pool_is_forgotten_and_its_memory_returns) {
+BOOST_AUTO_TEST_CASE(a_freed_pool_is_forgotten_and_its_memory_returns, *boost::unit_test::label("D-11")) {
   for (Device* d : {&tb().open(), &tb().open_streams(), &null_device()}) {
     uint64_t before = d->memory().live_bytes;
     int32_t id = d->pools().next_pool_id();
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(D_11_a_freed_pool_is_forgotten_and_its_memory_returns) {
   BOOST_CHECK_THROW(d.pools().free_pool(b->loc().pool_id), InvalidArgument); // a buffer's
 }
 
-BOOST_AUTO_TEST_CASE(D_12_memset_zero_touches_its_range_only) {
+BOOST_AUTO_TEST_CASE(memset_zero_touches_its_range_only, *boost::unit_test::label("D-12")) {
   for (Device* d : {&tb().open(), &tb().open_streams(), &tb().open([](tb_options& o) { o.fill_hook = 0; })}) {
     int32_t id = d->pools().next_pool_id();
     d->pools().alloc_pool(id, 64, 64);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(D_12_memset_zero_touches_its_range_only) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(D_13_a_location_resolves_to_handle_and_offset) {
+BOOST_AUTO_TEST_CASE(a_location_resolves_to_handle_and_offset, *boost::unit_test::label("D-13")) {
   Device& d = tb().open();
   int32_t id = d.pools().next_pool_id();
   d.pools().alloc_pool(id, 256, 64);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(D_13_a_location_resolves_to_handle_and_offset) {
   BOOST_TEST(d.pools().resolve_pool(view->loc()).buffer == view->ref().buffer);
 }
 
-BOOST_AUTO_TEST_CASE(D_14_locations_are_the_same_in_every_run) {
+BOOST_AUTO_TEST_CASE(locations_are_the_same_in_every_run, *boost::unit_test::label("D-14")) {
   auto program = [](Device& d) {
     std::vector<BufferLoc> seen;
     BufferRef a = int_buffer(d, 64, 0), b = int_buffer(d, 16, 0);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(D_14_locations_are_the_same_in_every_run) {
   BOOST_TEST(describe(first[2]) == "pool 1 + 32");
 }
 
-BOOST_AUTO_TEST_CASE(D_15_zero_is_reserved_and_numbers_grow) {
+BOOST_AUTO_TEST_CASE(zero_is_reserved_and_numbers_grow, *boost::unit_test::label("D-15")) {
   Device& d = tb().open();
   BOOST_TEST(d.pools().next_pool_id() == 1);
   d.pools().alloc_pool(1, 8, 8);
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(D_15_zero_is_reserved_and_numbers_grow) {
   BOOST_TEST(!d.pools().has(kMergePoolId));
 }
 
-BOOST_AUTO_TEST_CASE(D_21_the_merge_pool_grows_in_place) {
+BOOST_AUTO_TEST_CASE(the_merge_pool_grows_in_place, *boost::unit_test::label("D-21")) {
   for (uint32_t streams : {0u, 1u}) {
     tb().reset();
     auto set = [&](tb_options& o) { o.streams = streams; };
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(segments_are_filled_in_order_up_to_the_cap) {
   BOOST_TEST(plan_pool_segments({}, 1).sizes.empty());
 }
 
-BOOST_AUTO_TEST_CASE(D_06_optimize_contexts_are_empty_and_independent) {
+BOOST_AUTO_TEST_CASE(optimize_contexts_are_empty_and_independent, *boost::unit_test::label("D-06")) {
   OptimizeContextRef a = empty_optimize_context(), b = empty_optimize_context();
   BOOST_TEST(a->notes.empty());
   BOOST_TEST(describe(*a) == "optimize context, empty");
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(D_06_optimize_contexts_are_empty_and_independent) {
   BOOST_TEST(contains(describe(*a), "upcast=4"));
 }
 
-BOOST_AUTO_TEST_CASE(D_08_a_context_is_an_immutable_chain) {
+BOOST_AUTO_TEST_CASE(a_context_is_an_immutable_chain, *boost::unit_test::label("D-08")) {
   Device& d = tb().open();
   DeviceContextRef root = make_context(d), child = root->make_child({}), grandchild = child->make_child({});
   BOOST_TEST(&root->device() == &d);
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(D_08_a_context_is_an_immutable_chain) {
   BOOST_TEST(contains(describe(*grandchild), d.get_name()));
 }
 
-BOOST_AUTO_TEST_CASE(D_18_a_root_context_is_empty) {
+BOOST_AUTO_TEST_CASE(a_root_context_is_empty, *boost::unit_test::label("D-18")) {
   DeviceContextRef root = make_context(tb().open());
   BOOST_TEST(!root->parent());
   BOOST_TEST(root->buffers().empty());
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(D_18_a_root_context_is_empty) {
   BOOST_TEST(make_context(root->device())->optimize_context() != root->optimize_context());
 }
 
-BOOST_AUTO_TEST_CASE(D_19_a_child_inherits_what_is_omitted) {
+BOOST_AUTO_TEST_CASE(a_child_inherits_what_is_omitted, *boost::unit_test::label("D-19")) {
   Device& d = tb().open();
   int32_t id = d.pools().next_pool_id();
   d.pools().alloc_pool(id, 64, 8);
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(D_19_a_child_inherits_what_is_omitted) {
   BOOST_TEST(child->make_child({.optimize = other})->optimize_context() == other);
 }
 
-BOOST_AUTO_TEST_CASE(D_20_a_child_leaves_its_parent_alone) {
+BOOST_AUTO_TEST_CASE(a_child_leaves_its_parent_alone, *boost::unit_test::label("D-20")) {
   Device& d = tb().open();
   int32_t a = d.pools().next_pool_id(), b = d.pools().next_pool_id();
   d.pools().alloc_pool(a, 64, 8);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(D_20_a_child_leaves_its_parent_alone) {
   BOOST_TEST(d.pools().has(a));  // the parent's
 }
 
-BOOST_AUTO_TEST_CASE(RG_16_a_pool_of_many_nodes_is_freed_once) {
+BOOST_AUTO_TEST_CASE(a_pool_of_many_nodes_is_freed_once, *boost::unit_test::label("RG-16")) {
   Device& d = tb().open();
   int32_t id = d.pools().next_pool_id(), constant = d.pools().next_pool_id();
   d.pools().alloc_pool(id, 320, 64);

@@ -5,7 +5,8 @@
 #include "faulty_plugin.h"
 #include "tolk/base/error.h"
 #include "tolk/device/device.h"
-#include "tolk/device/recording.h"
+#include "tolk/device/replay.h"
+#include "tolk/layers/recording.h"
 
 using namespace tolk;
 using namespace tolk::test;

@@ -11,7 +11,7 @@
 #include "device_test.h"
 #include "tolk/base/error.h"
 #include "tolk/device/buffer.h"
-#include "tolk/device/plugin_loader.h"
+#include "tolk/loader/plugin_loader.h"
 
 using namespace tolk;
 using namespace tolk::test;

@@ -55,7 +55,7 @@ struct Fresh {
 
 BOOST_FIXTURE_TEST_SUITE(storage, Fresh)
 
-BOOST_AUTO_TEST_CASE(BU_01_device_names_have_one_spelling) {
+BOOST_AUTO_TEST_CASE(device_names_have_one_spelling, *boost::unit_test::label("BU-01")) {
   const std::pair<const char*, const char*> names[] = {
       {"cpu", "CPU"},      {"CPU:0", "CPU"},           {"cpu:00", "CPU"},
       {"cl:0", "CL"},      {"cl:1", "CL:1"},           {"disk:/a/B", "DISK:/a/B"},
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(BU_01_device_names_have_one_spelling) {
                       "empty suffix in \"CPU:\""));
 }
 
-BOOST_AUTO_TEST_CASE(BU_02_an_unknown_device_is_named_with_those_that_exist) {
+BOOST_AUTO_TEST_CASE(an_unknown_device_is_named_with_those_that_exist, *boost::unit_test::label("BU-02")) {
   tb();
   std::string text = message_of<DeviceError>([] { device("TYPO"); });
   BOOST_TEST(contains(text, "TYPO"), text);
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(BU_02_an_unknown_device_is_named_with_those_that_exist) {
   BOOST_TEST(device("XDEV").name() == "XDEV");
 }
 
-BOOST_AUTO_TEST_CASE(BU_03_views_show_bytes_of_their_base) {
+BOOST_AUTO_TEST_CASE(views_show_bytes_of_their_base, *boost::unit_test::label("BU-03")) {
   Device& d = tb().open();
   BufferRef base = byte_buffer(d, counting(10));
   check_bytes(*view_buffer(base, DType::U8, 2, 3), {3, 4});
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(BU_03_views_show_bytes_of_their_base) {
   BOOST_TEST(inner->base_id() == base->id());
 }
 
-BOOST_AUTO_TEST_CASE(BU_04_views_attach_and_detach) {
+BOOST_AUTO_TEST_CASE(views_attach_and_detach, *boost::unit_test::label("BU-04")) {
   Device& d = tb().open();
   BufferRef base = make_buffer(d, DType::U8, 16), view = view_buffer(base, DType::U8, 4, 4);
   auto states = [&](bool base_has, bool base_ready, bool view_has, bool view_ready, int attached) {
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(BU_04_views_attach_and_detach) {
   BOOST_TEST(base->allocated_views() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(BU_05_a_view_finds_the_next_storage_of_its_base) {
+BOOST_AUTO_TEST_CASE(a_view_finds_the_next_storage_of_its_base, *boost::unit_test::label("BU-05")) {
   Device& d = tb().open();
   BufferRef base = byte_buffer(d, counting(8)), view = view_buffer(base, DType::U8, 2, 2);
   check_bytes(*view, {2, 3});
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(BU_05_a_view_finds_the_next_storage_of_its_base) {
   check_bytes(*view, {77, 77});
 }
 
-BOOST_AUTO_TEST_CASE(BU_06_freeing_twice_is_refused) {
+BOOST_AUTO_TEST_CASE(freeing_twice_is_refused, *boost::unit_test::label("BU-06")) {
   Device& d = tb().open();
   BufferRef base = byte_buffer(d, counting(8)), view = view_buffer(base, DType::U8, 2, 2);
   view->deallocate();
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(BU_06_freeing_twice_is_refused) {
   BOOST_TEST(tb().counters(d).live_buffers == (scattered() ? 0u : 1u)); // kept for reuse
 }
 
-BOOST_AUTO_TEST_CASE(BU_07_reading_what_was_freed_is_refused) {
+BOOST_AUTO_TEST_CASE(reading_what_was_freed_is_refused, *boost::unit_test::label("BU-07")) {
   Device& d = tb().open();
   BufferRef base = byte_buffer(d, counting(8)), view = view_buffer(base, DType::U8, 2, 2);
   view->deallocate();
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(BU_07_reading_what_was_freed_is_refused) {
   BOOST_TEST(contains(message_of<InvalidArgument>([&] { bytes_of(*view); }), "not allocated"));
 }
 
-BOOST_AUTO_TEST_CASE(BU_08_copies_through_views_touch_their_bytes_only) {
+BOOST_AUTO_TEST_CASE(copies_through_views_touch_their_bytes_only, *boost::unit_test::label("BU-08")) {
   for (Device* d : {&tb().open(), &tb().open_streams()}) {
     BufferRef base = byte_buffer(*d, counting(10));
     BufferRef view = view_buffer(base, DType::U8, 3, 3);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(BU_08_copies_through_views_touch_their_bytes_only) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(BU_09_views_stay_inside_their_base) {
+BOOST_AUTO_TEST_CASE(views_stay_inside_their_base, *boost::unit_test::label("BU-09")) {
   Device& d = tb().open();
   BufferRef base = make_buffer(d, DType::U8, 10), half = view_buffer(base, DType::U8, 5, 5);
   auto refused = [](const BufferRef& of, uint64_t count, uint64_t offset) {
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(kernels_take_views_at_offsets_that_the_device_has) {
   check_bytes(*view_buffer(base, DType::U8, 1, 3), {0}); // copies take any
 }
 
-BOOST_AUTO_TEST_CASE(BU_10_freed_storage_is_reused) {
+BOOST_AUTO_TEST_CASE(freed_storage_is_reused, *boost::unit_test::label("BU-10")) {
   if (scattered()) return; // which is what this setting turns off
   Device& d = tb().open();
   auto handle_after = [&](BufferOptions options) {
@@ -248,7 +248,8 @@ BOOST_AUTO_TEST_CASE(BU_10_freed_storage_is_reused) {
   BOOST_TEST(tb().counters(d).live_buffers == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(BU_11_a_failed_allocation_flushes_the_cache_and_tries_once_more) {
+BOOST_AUTO_TEST_CASE(a_failed_allocation_flushes_the_cache_and_tries_once_more,
+                     *boost::unit_test::label("BU-11")) {
   Device& d = tb().open();
   make_buffer(d, DType::U8, 3000)->allocate(); // goes to the cache
   BOOST_TEST(tb().counters(d).live_buffers == (scattered() ? 0u : 1u));
@@ -286,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_failed_allocation_waits_for_storage_that_is_still_used) {
   check_bytes(*far, std::vector<uint8_t>(8000, 5));
 }
 
-BOOST_AUTO_TEST_CASE(BU_13_external_memory_is_written_in_place_and_not_freed) {
+BOOST_AUTO_TEST_CASE(external_memory_is_written_in_place_and_not_freed, *boost::unit_test::label("BU-13")) {
   for (Device* d : {&tb().open(), &tb().open_streams()}) {
     std::vector<int32_t> mine(8, 1);
     ProgramRef add = add_kernel(*d, 41);
@@ -307,7 +308,7 @@ BOOST_AUTO_TEST_CASE(BU_13_external_memory_is_written_in_place_and_not_freed) {
   BOOST_CHECK_THROW(wrap_external(closed, DType::I32, 1, &one), InvalidArgument);
 }
 
-BOOST_AUTO_TEST_CASE(BU_14_copy_from_goes_through_the_installed_runner) {
+BOOST_AUTO_TEST_CASE(copy_from_goes_through_the_installed_runner, *boost::unit_test::label("BU-14")) {
   Device &x = tb().open(), &y = tb("YDEV").open();
   BufferRef source = byte_buffer(x, {1, 2, 3, 4}), target = byte_buffer(y, std::vector<uint8_t>(10, 9));
   BufferRef view = view_buffer(target, DType::U8, 4, 3);
@@ -341,7 +342,7 @@ BOOST_AUTO_TEST_CASE(overlapping_copies_read_before_they_write) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(RG_15_a_large_copy_goes_in_pieces) {
+BOOST_AUTO_TEST_CASE(a_large_copy_goes_in_pieces, *boost::unit_test::label("RG-15")) {
   auto hidden = [](tb_options& o) { o.host_map = 0; };
   Device &x = tb().open(hidden), &y = tb("YDEV").open(hidden);
   constexpr uint64_t n = uint64_t{200} << 20, limit = uint64_t{64} << 20;

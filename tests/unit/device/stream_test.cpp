@@ -10,8 +10,8 @@
 #include "test_kernels.h"
 #include "tolk/base/error.h"
 #include "tolk/device/context.h"
-#include "tolk/device/plugin_loader.h"
 #include "tolk/device/stream.h"
+#include "tolk/loader/plugin_loader.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -40,7 +40,7 @@ struct Fresh {
 
 BOOST_FIXTURE_TEST_SUITE(streams, Fresh)
 
-BOOST_AUTO_TEST_CASE(D_01_devices_describe_themselves) {
+BOOST_AUTO_TEST_CASE(devices_describe_themselves, *boost::unit_test::label("D-01")) {
   std::vector<Device*> devices = computing_devices();
   devices.insert(devices.end(), {&tb().open(), &tb("YDEV").open(), &null_device(), &host_device()});
   for (Device* d : devices) {
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(D_01_devices_describe_themselves) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(D_02_streams_describe_themselves_with_their_device) {
+BOOST_AUTO_TEST_CASE(streams_describe_themselves_with_their_device, *boost::unit_test::label("D-02")) {
   Device& d = tb().open_streams();
   BOOST_TEST(contains(describe(d.compute()), d.get_name()));
   BOOST_REQUIRE(d.copy());
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(D_02_streams_describe_themselves_with_their_device) {
   BOOST_TEST(!null_device().copy());
 }
 
-BOOST_AUTO_TEST_CASE(D_03_events_track_work_up_to_a_point) {
+BOOST_AUTO_TEST_CASE(events_track_work_up_to_a_point, *boost::unit_test::label("D-03")) {
   Device& d = tb().open_streams();
   ProgramRef add = add_kernel(d, 1);
   BufferRef a = int_buffer(d, 1, 0), b = int_buffer(d, 1, 0);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(D_03_events_track_work_up_to_a_point) {
   BOOST_TEST(Event().is_done());
 }
 
-BOOST_AUTO_TEST_CASE(D_04_one_stream_waits_for_the_event_of_another) {
+BOOST_AUTO_TEST_CASE(one_stream_waits_for_the_event_of_another, *boost::unit_test::label("D-04")) {
   Device &a = tb().open_streams(), &b = tb().open_streams();
   ProgramRef add_a = add_kernel(a, 1), add_b = add_kernel(b, 1);
   BufferRef xa = int_buffer(a, 1, 0), ya = int_buffer(a, 1, 0), xb = int_buffer(b, 1, 0),
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(D_04_one_stream_waits_for_the_event_of_another) {
   BOOST_TEST(tb().counters(a).stream_wait == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(D_05_the_backend_has_a_stable_name) {
+BOOST_AUTO_TEST_CASE(the_backend_has_a_stable_name, *boost::unit_test::label("D-05")) {
   std::vector<Device*> devices = computing_devices();
   devices.insert(devices.end(), {&tb().open(), &tb("YDEV").open(), &null_device(), &host_device()});
   std::set<std::string> names, expected = {"XDEV", "YDEV", "NULL", "HOST", "INTERP"};
@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(D_05_the_backend_has_a_stable_name) {
   BOOST_TEST(&tb().open().plugin() == &tb().open().plugin()); // same backend, same object
 }
 
-BOOST_AUTO_TEST_CASE(D_07_a_device_has_index_number_and_stream_and_is_compared_by_number) {
+BOOST_AUTO_TEST_CASE(a_device_has_index_number_and_stream_and_is_compared_by_number,
+                     *boost::unit_test::label("D-07")) {
   Device &a = tb().open(), &b = tb().open();
   BOOST_TEST(a.index() + 1 == b.index());
   BOOST_TEST(a.id() != b.id());
@@ -129,7 +130,8 @@ BOOST_AUTO_TEST_CASE(D_07_a_device_has_index_number_and_stream_and_is_compared_b
   BOOST_TEST(&device(a.name()) == &a);
 }
 
-BOOST_AUTO_TEST_CASE(D_16_a_hundred_devices_of_two_backends_have_numbers_of_their_own) {
+BOOST_AUTO_TEST_CASE(a_hundred_devices_of_two_backends_have_numbers_of_their_own,
+                     *boost::unit_test::label("D-16")) {
   std::set<uint32_t> ids;
   for (int i = 0; i < 50; i++)
     for (const char* name : {"XDEV", "YDEV"}) {
@@ -141,7 +143,7 @@ BOOST_AUTO_TEST_CASE(D_16_a_hundred_devices_of_two_backends_have_numbers_of_thei
   BOOST_TEST(ids.size() == 100u);
 }
 
-BOOST_AUTO_TEST_CASE(D_17_get_name_is_backend_index_and_number) {
+BOOST_AUTO_TEST_CASE(get_name_is_backend_index_and_number, *boost::unit_test::label("D-17")) {
   Device &a = tb().open(), &b = tb().open();
   BOOST_TEST(a.get_name() == "XDEV:" + std::to_string(a.index()) + ":" + std::to_string(a.id()));
   BOOST_TEST(a.get_name() != b.get_name());
@@ -175,7 +177,7 @@ BOOST_AUTO_TEST_CASE(copies_between_devices_wait_for_the_writer_and_hold_up_the_
   BOOST_TEST(tb().counters(d1).copy == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(BU_19_a_copy_waits_for_readers_of_its_destination) {
+BOOST_AUTO_TEST_CASE(a_copy_waits_for_readers_of_its_destination, *boost::unit_test::label("BU-19")) {
   Device &d0 = tb().open_streams(), &d1 = tb().open_streams();
   ProgramRef add = add_kernel(d1, 0);
   BufferRef fresh = int_buffer(d0, 256, 9), b = int_buffer(d1, 256, 4), seen = int_buffer(d1, 256, 0);
@@ -187,7 +189,7 @@ BOOST_AUTO_TEST_CASE(BU_19_a_copy_waits_for_readers_of_its_destination) {
   check_ints(*b, std::vector<int32_t>(256, 9));
 }
 
-BOOST_AUTO_TEST_CASE(BU_12_reused_storage_is_written_after_its_old_readers) {
+BOOST_AUTO_TEST_CASE(reused_storage_is_written_after_its_old_readers, *boost::unit_test::label("BU-12")) {
   Device &d0 = tb().open_streams(), &d1 = tb().open_streams();
   ProgramRef add = add_kernel(d0, 0);
   BufferRef source = int_buffer(d0, 256, 7), target = int_buffer(d1, 256, 0), other = int_buffer(d0, 256, 1);
@@ -219,7 +221,7 @@ BOOST_AUTO_TEST_CASE(storage_is_destroyed_when_its_last_use_is_done) {
   BOOST_TEST(tb().counters(d0).buffer_destroy == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(BU_18_a_failure_on_the_worker_stays_with_the_stream) {
+BOOST_AUTO_TEST_CASE(a_failure_on_the_worker_stays_with_the_stream, *boost::unit_test::label("BU-18")) {
   Device &d = tb().open_streams(), &other = tb().open_streams();
   ProgramRef add = add_kernel(d, 1);
   BufferRef a = int_buffer(d, 4, 0), b = int_buffer(d, 4, 0);
@@ -296,7 +298,7 @@ BOOST_AUTO_TEST_CASE(arguments_stay_until_a_plugin_that_retains_them_is_done) {
   check_ints(*acc, {expected});
 }
 
-BOOST_AUTO_TEST_CASE(bug_16_staging_is_not_overwritten_before_it_was_read) {
+BOOST_AUTO_TEST_CASE(staging_is_not_overwritten_before_it_was_read, *boost::unit_test::label("bug-16")) {
   Device& d = tb().open_streams();
   constexpr size_t n = 4096;
   ProgramRef sum = sum_kernel(d, n);
@@ -315,7 +317,7 @@ BOOST_AUTO_TEST_CASE(bug_16_staging_is_not_overwritten_before_it_was_read) {
   check_ints(*sums, expected);
 }
 
-BOOST_AUTO_TEST_CASE(bug_19_four_threads_share_a_device) {
+BOOST_AUTO_TEST_CASE(four_threads_share_a_device, *boost::unit_test::label("bug-19")) {
   for (uint32_t streams : {0u, 1u}) {
     Device& d = tb().open([&](tb_options& o) { o.streams = streams; });
     Device& peer = tb().open([&](tb_options& o) { o.streams = streams; });
@@ -340,7 +342,7 @@ BOOST_AUTO_TEST_CASE(bug_19_four_threads_share_a_device) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(bug_28_launches_leave_no_events_behind) {
+BOOST_AUTO_TEST_CASE(launches_leave_no_events_behind, *boost::unit_test::label("bug-28")) {
   Device &d = tb().open_streams(), &peer = tb().open_streams();
   ProgramRef add = add_kernel(d, 1);
   BufferRef a = int_buffer(d, 1, 0), b = int_buffer(d, 1, 0);

@@ -42,7 +42,8 @@ std::vector<size_t> split(Device& lead, const std::vector<UOp>& calls) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(J_08_a_device_with_graphs_gets_one_and_others_get_programs) {
+BOOST_AUTO_TEST_CASE(a_device_with_graphs_gets_one_and_others_get_programs,
+                     *boost::unit_test::label("J-08")) {
   Device &with = xdev(), &without = xdev(0);
   BOOST_TEST(text_of(split(with, chain(with.name(), 5))) == "5");
   UOp plain = batched(without, chain(without.name(), 5));
@@ -50,7 +51,7 @@ BOOST_AUTO_TEST_CASE(J_08_a_device_with_graphs_gets_one_and_others_get_programs)
   for (const UOp& item : plain.src()) BOOST_TEST(item.src(0).is(Op::PROGRAM));
 }
 
-BOOST_AUTO_TEST_CASE(J_09_the_first_batch_is_capped_and_the_cap_doubles) {
+BOOST_AUTO_TEST_CASE(the_first_batch_is_capped_and_the_cap_doubles, *boost::unit_test::label("J-09")) {
   Device& d = xdev();
   UOp many = compiled(d, chain(d.name(), 83)), thirty = compiled(d, chain(d.name(), 30)),
       fewer = compiled(d, chain(d.name(), 29));
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(J_09_the_first_batch_is_capped_and_the_cap_doubles) {
   BOOST_TEST(last.src(3).src(0).is(Op::PROGRAM));
 }
 
-BOOST_AUTO_TEST_CASE(P_03_without_a_limit_one_graph_takes_all) {
+BOOST_AUTO_TEST_CASE(without_a_limit_one_graph_takes_all, *boost::unit_test::label("P-03")) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 200));
   BOOST_TEST(text_of(sizes_of(graph_split_rewrite(d, list, 0))) == "200");
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(P_03_without_a_limit_one_graph_takes_all) {
   BOOST_TEST(text_of(sizes_of(batch_graphs(d, list))) == "200");
 }
 
-BOOST_AUTO_TEST_CASE(J_19_a_batched_list_gives_the_same_bytes) {
+BOOST_AUTO_TEST_CASE(a_batched_list_gives_the_same_bytes, *boost::unit_test::label("J-19")) {
   Device& d = xdev();
   UOp a = stored(d.name(), ramp(3)), b = stored(d.name(), ramp(40, kCount, 3));
   UOp t0 = storage(d.name()), t1 = storage(d.name()), out = storage(d.name());
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(J_19_a_batched_list_gives_the_same_bytes) {
   BOOST_TEST(tb().counters(d).graph_launch == launches + 1);
 }
 
-BOOST_AUTO_TEST_CASE(J_20_copies_join_where_graphs_hold_them) {
+BOOST_AUTO_TEST_CASE(copies_join_where_graphs_hold_them, *boost::unit_test::label("J-20")) {
   for (bool copies : {true, false}) {
     Device& d = xdev(copies ? kAllGraphs : kAllGraphs & ~uint32_t{TOLK_GRAPH_COPIES});
     UOp a = storage(d.name()), b = storage(d.name());
@@ -105,13 +106,13 @@ BOOST_AUTO_TEST_CASE(J_20_copies_join_where_graphs_hold_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_21_a_call_of_another_backend_ends_the_batch) {
+BOOST_AUTO_TEST_CASE(a_call_of_another_backend_ends_the_batch, *boost::unit_test::label("J-21")) {
   Device &x = xdev(), &y = tb("YDEV").open();
   auto k = [](Device& d) { return kernel_on(d.name()); };
   BOOST_TEST(text_of(split(x, {k(x), k(x), k(y), k(x), k(x)})) == "2, 0, 2");
 }
 
-BOOST_AUTO_TEST_CASE(J_22_views_need_no_call) {
+BOOST_AUTO_TEST_CASE(views_need_no_call, *boost::unit_test::label("J-22")) {
   Device& d = xdev();
   UOp a = storage(d.name()), v = temporary(d.name(), 8), out = storage(d.name(), 8),
       out2 = storage(d.name(), 8);
@@ -144,7 +145,7 @@ BOOST_AUTO_TEST_CASE(views_under_a_users_name_stay) {
   BOOST_TEST(list.src(1).src(0).is(Op::SLICE));
 }
 
-BOOST_AUTO_TEST_CASE(J_23_nothing_changes_without_graphs_or_with_JIT_2) {
+BOOST_AUTO_TEST_CASE(nothing_changes_without_graphs_or_with_JIT_2, *boost::unit_test::label("J-23")) {
   Device &with_graphs = xdev(), &without = xdev(0);
   UOp a = compiled(with_graphs, chain(with_graphs.name(), 5)),
       b = compiled(without, chain(without.name(), 5));
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_setting_GRAPH_asks_for_graphs_of_the_host_or_for_none) 
   BOOST_TEST(read(b.src(4).src(1)) == plus(ramp(0), 5));
 }
 
-BOOST_AUTO_TEST_CASE(P_02_the_arguments_are_the_params_in_the_order_met) {
+BOOST_AUTO_TEST_CASE(the_arguments_are_the_params_in_the_order_met, *boost::unit_test::label("P-02")) {
   Device& d = xdev();
   auto param = [&](int slot) { return param_node(slot, DType::I32, kCount, d.name()); };
   UOp t = storage(d.name());
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(P_02_the_arguments_are_the_params_in_the_order_met) {
               std::vector<UOp>{param(3), param(1), param(0), param(2)}));
 }
 
-BOOST_AUTO_TEST_CASE(P_07_one_kernel_is_a_graph_only_on_request) {
+BOOST_AUTO_TEST_CASE(one_kernel_is_a_graph_only_on_request, *boost::unit_test::label("P-07")) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 1));
   BOOST_TEST((batch_graphs(d, list) == list));
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(P_07_one_kernel_is_a_graph_only_on_request) {
   BOOST_TEST(text_of(sizes_of(batch_graphs(d, list))) == "1");
 }
 
-BOOST_AUTO_TEST_CASE(P_08_a_batch_is_reported) {
+BOOST_AUTO_TEST_CASE(a_batch_is_reported, *boost::unit_test::label("P-08")) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 7));
   for (int level : {1, 2}) {
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(P_08_a_batch_is_reported) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(P_17_graphs_of_one_device_take_its_kernels_alone) {
+BOOST_AUTO_TEST_CASE(graphs_of_one_device_take_its_kernels_alone, *boost::unit_test::label("P-17")) {
   uint32_t flags = TOLK_GRAPH_KERNELS;
   Device &d = xdev(flags), &e = xdev(flags);
   std::vector<Device*> one = {&d}, two = {&d, &e};
@@ -221,7 +222,8 @@ BOOST_AUTO_TEST_CASE(P_17_graphs_of_one_device_take_its_kernels_alone) {
       call_of(xor_body(), {storage(d.name()), storage(d.name()), storage(d.name())}))); // not compiled
 }
 
-BOOST_AUTO_TEST_CASE(P_18_graphs_of_a_backend_take_kernels_and_copies_of_its_devices) {
+BOOST_AUTO_TEST_CASE(graphs_of_a_backend_take_kernels_and_copies_of_its_devices,
+                     *boost::unit_test::label("P-18")) {
   Device &d = xdev(), &e = xdev(), &y = tb("YDEV").open();
   std::vector<Device*> one = {&d}, both = {&d, &e};
   UOp here = compiled(d, {kernel_on(d.name())}).src(0), there = compiled(d, {kernel_on(e.name())}).src(0);
@@ -237,7 +239,8 @@ BOOST_AUTO_TEST_CASE(P_18_graphs_of_a_backend_take_kernels_and_copies_of_its_dev
   BOOST_TEST(!graph_supports(f, apart, copy_call(storage(g.name()), storage(f.name()))));
 }
 
-BOOST_AUTO_TEST_CASE(GR_01_83_kernels_are_two_graphs_with_the_same_result_each_time) {
+BOOST_AUTO_TEST_CASE(a_run_of_83_kernels_is_two_graphs_with_the_same_result_each_time,
+                     *boost::unit_test::label("GR-01")) {
   Device& d = xdev();
   std::vector<UOp> calls = chain(d.name(), 83);
   UOp list = batched(d, calls);
@@ -250,25 +253,25 @@ BOOST_AUTO_TEST_CASE(GR_01_83_kernels_are_two_graphs_with_the_same_result_each_t
   }
 }
 
-BOOST_AUTO_TEST_CASE(GR_02_three_chained_kernels_are_one_graph) {
+BOOST_AUTO_TEST_CASE(three_chained_kernels_are_one_graph, *boost::unit_test::label("GR-02")) {
   Device& d = xdev();
   BOOST_TEST(text_of(split(d, chain(d.name(), 3))) == "3");
 }
 
-BOOST_AUTO_TEST_CASE(GR_03_a_foreign_kernel_in_the_middle) {
+BOOST_AUTO_TEST_CASE(a_foreign_kernel_in_the_middle, *boost::unit_test::label("GR-03")) {
   Device &d = xdev(), &y = tb("YDEV").open([](tb_options& o) { o.graph = 0; });
   auto k = [](Device& on) { return kernel_on(on.name()); };
   BOOST_TEST(text_of(split(d, {k(d), k(d), k(y), k(d)})) == "2, 0, 0");
 }
 
-BOOST_AUTO_TEST_CASE(GR_04_several_foreign_kernels) {
+BOOST_AUTO_TEST_CASE(several_foreign_kernels, *boost::unit_test::label("GR-04")) {
   Device &d = xdev(), &y = tb("YDEV").open([](tb_options& o) { o.graph = 0; }), &z = tb("YDEV").open();
   auto k = [](Device& on) { return kernel_on(on.name()); };
   BOOST_TEST(text_of(split(d, {k(d), k(d), k(y), k(y), k(d)})) == "2, 0, 0, 0");
   BOOST_TEST(text_of(split(d, {k(d), k(d), k(z), k(z), k(d)})) == "2, 2, 0");
 }
 
-BOOST_AUTO_TEST_CASE(GR_05_two_devices_of_one_backend) {
+BOOST_AUTO_TEST_CASE(two_devices_of_one_backend, *boost::unit_test::label("GR-05")) {
   uint32_t alone = kAllGraphs & ~uint32_t{TOLK_GRAPH_CROSS_DEVICE};
   auto k = [](Device& on) { return kernel_on(on.name()); };
   Device &a = xdev(alone), &b = xdev(alone), &c = xdev(), &d = xdev();
@@ -276,7 +279,7 @@ BOOST_AUTO_TEST_CASE(GR_05_two_devices_of_one_backend) {
   BOOST_TEST(text_of(split(c, {k(c), k(c), k(d), k(d), k(c)})) == "5");
 }
 
-BOOST_AUTO_TEST_CASE(GR_06_a_transfer_in_between) {
+BOOST_AUTO_TEST_CASE(a_transfer_in_between, *boost::unit_test::label("GR-06")) {
   uint32_t alone = TOLK_GRAPH_KERNELS;
   for (bool joined : {false, true}) {
     Device &a = xdev(joined ? kAllGraphs : alone), &b = xdev(joined ? kAllGraphs : alone);
@@ -287,7 +290,7 @@ BOOST_AUTO_TEST_CASE(GR_06_a_transfer_in_between) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(GR_07_a_copy_to_another_backend) {
+BOOST_AUTO_TEST_CASE(a_copy_to_another_backend, *boost::unit_test::label("GR-07")) {
   Device &d = xdev(), &y = tb("YDEV").open();
   UOp here = storage(d.name()), there = storage(y.name());
   UOp list = batched(d, {kernel_on(d.name()), kernel_on(d.name(), here), copy_call(there, here),
@@ -295,7 +298,7 @@ BOOST_AUTO_TEST_CASE(GR_07_a_copy_to_another_backend) {
   BOOST_TEST(text_of(sizes_of(list)) == "2, 0, 0");
 }
 
-BOOST_AUTO_TEST_CASE(GR_19_arguments_far_inside_their_storage) {
+BOOST_AUTO_TEST_CASE(arguments_far_inside_their_storage, *boost::unit_test::label("GR-19")) {
   Device& d = tb().open([](tb_options& o) { o.offset_max = (uint64_t{1} << 32) - 1; });
   UOp huge = storage(d.name(), int64_t{1} << 33, DType::U8); // never allocated
   auto kernel_at = [&](int64_t offset, DType dtype) {
@@ -317,7 +320,8 @@ BOOST_AUTO_TEST_CASE(GR_19_arguments_far_inside_their_storage) {
   BOOST_TEST(!graph_supports(d, one, call_of(far.src(0), {far.src(1), nested})));
 }
 
-BOOST_AUTO_TEST_CASE(RG_05_a_kernel_for_another_ordinal_is_not_recorded_on_the_first) {
+BOOST_AUTO_TEST_CASE(a_kernel_for_another_ordinal_is_not_recorded_on_the_first,
+                     *boost::unit_test::label("RG-05")) {
   uint32_t alone = kAllGraphs & ~uint32_t{TOLK_GRAPH_CROSS_DEVICE};
   Device &a = xdev(alone), &b = xdev(alone);
   UOp x = stored(a.name(), ramp(0)), y = stored(b.name(), ramp(100));
@@ -335,7 +339,7 @@ BOOST_AUTO_TEST_CASE(RG_05_a_kernel_for_another_ordinal_is_not_recorded_on_the_f
   for (size_t i = 0; i < 4; ++i) BOOST_TEST(launches[i].device == (i < 2 ? a : b).index());
 }
 
-BOOST_AUTO_TEST_CASE(RG_06_a_view_inside_a_batch_reads_the_viewed_storage) {
+BOOST_AUTO_TEST_CASE(a_view_inside_a_batch_reads_the_viewed_storage, *boost::unit_test::label("RG-06")) {
   Device& d = xdev();
   UOp a = temporary(d.name()), v = temporary(d.name()), out = storage(d.name());
   UOp all = slice_node(param_node(1, DType::I32, kCount), DType::I32, 0, kCount);
@@ -347,7 +351,8 @@ BOOST_AUTO_TEST_CASE(RG_06_a_view_inside_a_batch_reads_the_viewed_storage) {
   BOOST_TEST(read(out) == plus(ramp(10), 2));
 }
 
-BOOST_AUTO_TEST_CASE(E_01_batch_settings_take_effect_at_use_and_end_with_their_scope) {
+BOOST_AUTO_TEST_CASE(batch_settings_take_effect_at_use_and_end_with_their_scope,
+                     *boost::unit_test::label("E-01")) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 12));
   auto sizes = [&] { return text_of(sizes_of(batch_graphs(d, list))); };
@@ -381,7 +386,7 @@ BOOST_AUTO_TEST_CASE(E_01_batch_settings_take_effect_at_use_and_end_with_their_s
   BOOST_TEST(sizes() == "5, 7");
 }
 
-BOOST_AUTO_TEST_CASE(RG_18_the_batch_size_can_change_between_captures) {
+BOOST_AUTO_TEST_CASE(the_batch_size_can_change_between_captures, *boost::unit_test::label("RG-18")) {
   Device& d = xdev();
   UOp list = compiled(d, chain(d.name(), 12));
   for (auto [size, sizes] :

@@ -19,7 +19,7 @@ MultiBufferRef multi(const AnyBuffer& b) { return std::get<MultiBufferRef>(b); }
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_20_a_buffer_is_single_or_multi) {
+BOOST_AUTO_TEST_CASE(a_buffer_is_single_or_multi, *boost::unit_test::label("R-20")) {
   AnyBuffer one = make_buffer(ambient(), DType::I32, 4);
   std::vector<std::string> names = {"NULL:1", "NULL:2"};
   AnyBuffer two = MultiBuffer::create(names, DType::I32, 4);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(multi_buffers_have_shards_of_one_size) {
   BOOST_TEST(view->shard(1)->offset() == 8U);
 }
 
-BOOST_AUTO_TEST_CASE(R_21_a_binding_makes_storage_once_for_each_node) {
+BOOST_AUTO_TEST_CASE(a_binding_makes_storage_once_for_each_node, *boost::unit_test::label("R-21")) {
   BufferBinding binding(ambient());
   UOp node = ints(fresh_internal_slot(), 7);
   BufferRef first = single(binding.buffer_of_node(node));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(R_21_a_binding_makes_storage_once_for_each_node) {
   BOOST_TEST(binding.of_buffer_node(user)->id() == buffer_of(user)->id());
 }
 
-BOOST_AUTO_TEST_CASE(R_22_a_seed_precedes_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_seed_precedes_what_was_there, *boost::unit_test::label("R-22")) {
   BufferBinding binding(ambient());
   BufferRef seeded = make_buffer(ambient(), DType::I32, 7);
   for (UOp node : {ints(fresh_internal_slot(), 7), ints(fresh_user_slot(), 7)}) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(R_22_a_seed_precedes_what_was_there) {
   BOOST_TEST(resolve(binding, {}, slice)->id() == seeded->id());
 }
 
-BOOST_AUTO_TEST_CASE(R_23_binding_operations) {
+BOOST_AUTO_TEST_CASE(binding_operations, *boost::unit_test::label("R-23")) {
   BufferBinding binding(ambient());
   std::vector<std::string> names = {"NULL:1", "NULL:2"};
   UOp a = ints(fresh_internal_slot(), 4), b = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2"),
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(R_23_binding_operations) {
   BOOST_TEST((!binding.mem(b) && !binding.mem(c)));
 }
 
-BOOST_AUTO_TEST_CASE(R_24_storage_is_where_the_node_says) {
+BOOST_AUTO_TEST_CASE(storage_is_where_the_node_says, *boost::unit_test::label("R-24")) {
   BufferBinding binding(device("NULL:1"));
   BOOST_TEST(single(binding.buffer_of_node(ints(fresh_internal_slot(), 4, "NULL:2")))->device().name() ==
              "NULL:2");
@@ -139,19 +139,19 @@ BOOST_AUTO_TEST_CASE(R_24_storage_is_where_the_node_says) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(R_25_an_execution_context_has_its_fields) {
+BOOST_AUTO_TEST_CASE(an_execution_context_has_its_fields, *boost::unit_test::label("R-25")) {
   UOp node = ints(fresh_user_slot(), 4);
   ExecContext context{.var_vals = {{"n", 3}}, .input_uops = {node}, .jit = true, .wait = true};
   BOOST_TEST((context.var_vals.at("n") == 3 && context.input_uops[0] == node && context.jit && context.wait));
 }
 
-BOOST_AUTO_TEST_CASE(R_26_the_default_execution_context_is_empty) {
+BOOST_AUTO_TEST_CASE(the_default_execution_context_is_empty, *boost::unit_test::label("R-26")) {
   ExecContext context = exec_context();
   BOOST_TEST((context.var_vals.empty() && context.input_uops.empty() && context.input_overlay.empty()));
   BOOST_TEST((!context.jit && !context.wait && context.update_stats));
 }
 
-BOOST_AUTO_TEST_CASE(R_27_a_param_is_the_runs_input) {
+BOOST_AUTO_TEST_CASE(a_param_is_the_runs_input, *boost::unit_test::label("R-27")) {
   BufferBinding binding(ambient());
   UOp node = ints(fresh_internal_slot(), 4), param = param_node(0, DType::I32, 4, "NULL");
   ExecContext context{.input_uops = {node}};
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(R_27_a_param_is_the_runs_input) {
   BOOST_TEST((!binding.mem(param)));
 }
 
-BOOST_AUTO_TEST_CASE(R_28_a_slice_is_an_offset_view) {
+BOOST_AUTO_TEST_CASE(a_slice_is_an_offset_view, *boost::unit_test::label("R-28")) {
   BufferBinding binding(ambient());
   // Element 1 of int32[4] on: offsets of this project's SLICE are bytes already.
   UOp base = ints(fresh_internal_slot(), 4), slice = slice_node(base, DType::I32, 4, 2);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(R_28_a_slice_is_an_offset_view) {
   BOOST_TEST(resolve(binding, {.input_uops = {y}}, of_param)->base_id() == buffer_of(y)->id());
 }
 
-BOOST_AUTO_TEST_CASE(R_29_a_slice_of_a_multi_device_buffer_is_one_per_device) {
+BOOST_AUTO_TEST_CASE(a_slice_of_a_multi_device_buffer_is_one_per_device, *boost::unit_test::label("R-29")) {
   BufferBinding binding(ambient());
   UOp base = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2");
   MultiBufferRef whole = multi(binding.buffer_of_node(base));
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(R_29_a_slice_of_a_multi_device_buffer_is_one_per_device) {
     BOOST_TEST((view->shard(j)->offset() == 8 && view->shard(j)->base_id() == whole->shard(j)->id()));
 }
 
-BOOST_AUTO_TEST_CASE(R_30_a_buffer_is_resolved_by_the_binding) {
+BOOST_AUTO_TEST_CASE(a_buffer_is_resolved_by_the_binding, *boost::unit_test::label("R-30")) {
   BufferBinding binding(ambient());
   UOp node = ints(fresh_internal_slot(), 4);
   BufferRef first = resolve(binding, {}, node);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(R_30_a_buffer_is_resolved_by_the_binding) {
   BOOST_TEST(resolve(binding, {}, reshape(node, {2, 2}))->id() == first->id());
 }
 
-BOOST_AUTO_TEST_CASE(R_31_mselect_is_one_shard) {
+BOOST_AUTO_TEST_CASE(mselect_is_one_shard, *boost::unit_test::label("R-31")) {
   BufferBinding binding(ambient());
   UOp a = ints(fresh_internal_slot(), 4, "NULL:1"), b = ints(fresh_internal_slot(), 4, "NULL:2");
   std::vector<UOp> both = {a, b};
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(R_31_mselect_is_one_shard) {
                   "MSELECT index 2 out of range 2"));
 }
 
-BOOST_AUTO_TEST_CASE(R_32_mstack_joins_in_order) {
+BOOST_AUTO_TEST_CASE(mstack_joins_in_order, *boost::unit_test::label("R-32")) {
   BufferBinding binding(ambient());
   UOp a = ints(fresh_internal_slot(), 4, "NULL:1"), b = ints(fresh_internal_slot(), 4, "NULL:2");
   std::vector<UOp> both = {b, a};
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(R_32_mstack_joins_in_order) {
                   "MSTACK of a multi-device buffer"));
 }
 
-BOOST_AUTO_TEST_CASE(R_33_what_cannot_be_resolved) {
+BOOST_AUTO_TEST_CASE(what_cannot_be_resolved, *boost::unit_test::label("R-33")) {
   BufferBinding binding(ambient());
   UOp base = ints(fresh_internal_slot(), 4);
   auto refused = [&](const UOp& node, const ExecContext& context = {}) {
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(R_33_what_cannot_be_resolved) {
   BOOST_TEST(says(refused(variable("i", 0, 3)), "cannot resolve VAR"));
 }
 
-BOOST_AUTO_TEST_CASE(R_34_resolve_gives_one_buffer) {
+BOOST_AUTO_TEST_CASE(resolve_gives_one_buffer, *boost::unit_test::label("R-34")) {
   BufferBinding binding(ambient());
   UOp node = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2");
   BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, node); }),
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(R_34_resolve_gives_one_buffer) {
                   "multi-device buffer in a single-device context"));
 }
 
-BOOST_AUTO_TEST_CASE(MD_17_mselect_of_a_single_buffer) {
+BOOST_AUTO_TEST_CASE(mselect_of_a_single_buffer, *boost::unit_test::label("MD-17")) {
   BufferBinding binding(ambient());
   BOOST_TEST(says(
       error_of<InvalidArgument>([&] { resolve(binding, {}, mselect(ints(fresh_internal_slot(), 4), 0)); }),

@@ -5,13 +5,13 @@
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/buffer_copy.h"
+#include "tolk/engine/run/buffer_copy.h"
 
 using namespace tolk;
 using namespace tolk::engine;
 using namespace tolk::test;
 
-BOOST_AUTO_TEST_CASE(R_01_a_runner_has_the_common_dispatch_interface) {
+BOOST_AUTO_TEST_CASE(a_runner_has_the_common_dispatch_interface, *boost::unit_test::label("R-01")) {
   bool waited = true;
   Runner runner{.display_name = "mine",
                 .device = &device("NULL"),
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(R_01_a_runner_has_the_common_dispatch_interface) {
   BOOST_TEST(waited);
 }
 
-BOOST_AUTO_TEST_CASE(R_09_a_copy_within_a_backend_is_native) {
+BOOST_AUTO_TEST_CASE(a_copy_within_a_backend_is_native, *boost::unit_test::label("R-09")) {
   TestBackend& x = tb();
   x.reset();
   Device &a = x.open(), &b = x.open();
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(R_09_a_copy_within_a_backend_is_native) {
   BOOST_TEST((ints(*to) == std::vector<int32_t>{1, 2, 3, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(R_09_waiting_for_a_copy_synchronises_the_destination) {
+BOOST_AUTO_TEST_CASE(waiting_for_a_copy_synchronises_the_destination, *boost::unit_test::label("R-09")) {
   TestBackend& x = tb();
   x.reset();
   Device &a = x.open_streams(), &b = x.open_streams();
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(R_09_waiting_for_a_copy_synchronises_the_destination) {
   BOOST_TEST((ints(*to) == std::vector<int32_t>{1, 2, 3, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(R_10_without_the_hook_a_copy_goes_over_the_host) {
+BOOST_AUTO_TEST_CASE(without_the_hook_a_copy_goes_over_the_host, *boost::unit_test::label("R-10")) {
   TestBackend& x = tb();
   x.reset();
   auto plain = [](tb_options& o) { o.copy_hook = 0, o.host_map = 0; };
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(R_10_without_the_hook_a_copy_goes_over_the_host) {
   BOOST_TEST((ints(*to) == std::vector<int32_t>{5, 6, 7}));
 }
 
-BOOST_AUTO_TEST_CASE(R_11_no_native_copy_between_backends) {
+BOOST_AUTO_TEST_CASE(no_native_copy_between_backends, *boost::unit_test::label("R-11")) {
   TestBackend &x = tb(), &y = tb("YDEV");
   x.reset(), y.reset();
   auto unmapped = [](tb_options& o) { o.host_map = 0; };
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(R_11_no_native_copy_between_backends) {
   BOOST_TEST((ints(*to) == std::vector<int32_t>{5, 6, 7}));
 }
 
-BOOST_AUTO_TEST_CASE(R_12_a_copys_name) {
+BOOST_AUTO_TEST_CASE(a_copys_name, *boost::unit_test::label("R-12")) {
   Device& d = device("NULL");
   BOOST_TEST(buffer_copy(d, 400, "NULL:1", "CPU").display_name == "copy      400,  NULL:1 <- CPU    ");
   BOOST_TEST(buffer_copy(d, 2500000, "NULL:1234567", "LEVELZERO").display_name ==
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(R_12_a_copys_name) {
   BOOST_TEST(buffer_copy(d, 999999, "A", "B").display_name == "copy   999999,       A <- B      ");
 }
 
-BOOST_AUTO_TEST_CASE(R_13_size_or_dtype_mismatch) {
+BOOST_AUTO_TEST_CASE(size_or_dtype_mismatch, *boost::unit_test::label("R-13")) {
   Device& d = device("NULL");
   Runner runner = buffer_copy(d, 32, "NULL", "NULL");
   BufferRef four = make_buffer(d, DType::I32, 4), eight = make_buffer(d, DType::I32, 8),
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(R_13_size_or_dtype_mismatch) {
   BOOST_TEST((!four->is_allocated() && !eight->is_allocated() && !floats->is_allocated()));
 }
 
-BOOST_AUTO_TEST_CASE(R_14_a_copy_has_two_buffers) {
+BOOST_AUTO_TEST_CASE(a_copy_has_two_buffers, *boost::unit_test::label("R-14")) {
   Device& d = device("NULL");
   Runner runner = buffer_copy(d, 16, "NULL", "NULL");
   BufferRef b = make_buffer(d, DType::I32, 4);

@@ -7,11 +7,11 @@
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/capture.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/statistics.h"
-#include "tolk/engine/storage.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/statistics.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/traverse.h"
 
@@ -46,7 +46,7 @@ bool says(const Error& e, const char* words) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_18_a_capturer_receives_the_schedule_and_its_variables) {
+BOOST_AUTO_TEST_CASE(a_capturer_receives_the_schedule_and_its_variables, *boost::unit_test::label("R-18")) {
   UOp x = buffer_node(fresh_user_slot(), DType::F32, 8, "INTERP");
   UOp n = bind(variable("n", 1, 8), 5);
   UOp y = reduce_axis(Op::ADD, shrink(x, {0}, {SInt(n)}), 1);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(R_18_a_capturer_receives_the_schedule_and_its_variables) {
   BOOST_TEST(s.results.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(R_19_only_the_newest_entry_receives_it) {
+BOOST_AUTO_TEST_CASE(only_the_newest_entry_receives_it, *boost::unit_test::label("R-19")) {
   Seen outer, inner;
   engine::CaptureScope first(outer.capturer());
   UOp x = stored({1, 2}), y = plus(x, 1), z = plus(x, 2);

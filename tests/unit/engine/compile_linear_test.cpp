@@ -7,8 +7,8 @@
 #include "test_kernels.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/run_linear.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/run_linear.h"
 
 using namespace tolk;
 using namespace tolk::engine;
@@ -22,7 +22,7 @@ UOp compiled_by(CountingCompiler& stub, const std::string& ambient, std::vector<
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_15_sinks_become_programs) {
+BOOST_AUTO_TEST_CASE(sinks_become_programs, *boost::unit_test::label("R-15")) {
   clear_caches();
   CountingCompiler stub;
   UOp out = new_ints(4, "INTERP"), in = new_ints(4, "INTERP"), n = bind(variable("n", 1, 9), 3);
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(R_15_sinks_become_programs) {
 #endif
 }
 
-BOOST_AUTO_TEST_CASE(R_16_other_calls_stay_as_they_are) {
+BOOST_AUTO_TEST_CASE(other_calls_stay_as_they_are, *boost::unit_test::label("R-16")) {
   clear_caches();
   CountingCompiler stub;
   UOp a = new_ints(4, "INTERP"), b = new_ints(4, "INTERP"), v = new_ints(2, "INTERP");
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(R_16_other_calls_stay_as_they_are) {
   BOOST_TEST(stub.calls == 1);
 }
 
-BOOST_AUTO_TEST_CASE(R_17_programs_are_kept_by_meaning_and_device) {
+BOOST_AUTO_TEST_CASE(programs_are_kept_by_meaning_and_device, *boost::unit_test::label("R-17")) {
   clear_caches();
   CountingCompiler stub;
   UOp a = new_ints(4, "INTERP:1"), b = new_ints(4, "INTERP:1"), c = new_ints(4, "INTERP:2"),
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(the_program_table_forgets_what_no_node_holds) {
   BOOST_TEST(program_table_size() == before);
 }
 
-BOOST_AUTO_TEST_CASE(RG_11_every_kernel_is_compiled_for_its_own_device) {
+BOOST_AUTO_TEST_CASE(every_kernel_is_compiled_for_its_own_device, *boost::unit_test::label("RG-11")) {
   TestBackend &x = tb(), &y = tb("YDEV");
   x.reset(), y.reset();
   clear_caches();
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(RG_11_every_kernel_is_compiled_for_its_own_device) {
   BOOST_TEST((ints_of(d) == std::vector<int32_t>{111, 112, 113, 114}));
 }
 
-BOOST_AUTO_TEST_CASE(RG_12_settings_that_change_code_are_part_of_the_key) {
+BOOST_AUTO_TEST_CASE(settings_that_change_code_are_part_of_the_key, *boost::unit_test::label("RG-12")) {
   clear_caches();
   // A matrix product: its loops look different when it is not optimised. NULL has the vectors of a CPU.
   UOp a = param_node(1, DType::F32, 64 * 64), b = param_node(2, DType::F32, 64 * 64),
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(RG_12_settings_that_change_code_are_part_of_the_key) {
   BOOST_TEST((compile_kernel(device("NULL"), {}, sink, false) == optimised));
 }
 
-BOOST_AUTO_TEST_CASE(BU_17_equal_methods_need_no_compiler_again) {
+BOOST_AUTO_TEST_CASE(equal_methods_need_no_compiler_again, *boost::unit_test::label("BU-17")) {
   TestBackend& x = tb();
   x.reset();
   clear_caches();

@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "graph_support.h"
-#include "tolk/engine/deps_tracker.h"
+#include "tolk/engine/graph/deps_tracker.h"
 
 using namespace tolk;
 using engine::DepsTracker;
@@ -23,7 +23,7 @@ Tokens access(DepsTracker& tracker, std::vector<Access> accesses, uint32_t token
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(P_13_byte_ranges_split) {
+BOOST_AUTO_TEST_CASE(byte_ranges_split, *boost::unit_test::label("P-13")) {
   DepsTracker t;
   BOOST_TEST((access(t, {writes(0, 12)}, 0) == Tokens{}));
   BOOST_TEST((access(t, {writes(4, 8)}, 1) == Tokens{0}));
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(P_13_byte_ranges_split) {
   BOOST_TEST((access(t, {writes(8, 10), reads(10, 11)}, 7) == Tokens{6}));
 }
 
-BOOST_AUTO_TEST_CASE(GR_18_disjoint_slices_of_one_arena_are_independent) {
+BOOST_AUTO_TEST_CASE(disjoint_slices_of_one_arena_are_independent, *boost::unit_test::label("GR-18")) {
   DepsTracker t;
   access(t, {writes(0, 64), reads(0, 64, 2)}, 0);
   BOOST_TEST((access(t, {writes(64, 128), reads(0, 64, 2)}, 1) == Tokens{}));

@@ -8,10 +8,10 @@
 #include "device_runs.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/statistics.h"
-#include "tolk/engine/storage.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/statistics.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
 
 using namespace tolk;

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "graph_support.h"
-#include "tolk/engine/jit.h"
-#include "tolk/engine/realize.h"
+#include "tolk/engine/capture/jit.h"
+#include "tolk/engine/run/realize.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -44,7 +44,8 @@ struct Sums {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(J_10_J_24_a_capture_is_batched_when_it_is_lowered_unless_JIT_is_2) {
+BOOST_AUTO_TEST_CASE(a_capture_is_batched_when_it_is_lowered_unless_JIT_is_2,
+                     *boost::unit_test::label("J-10") * boost::unit_test::label("J-24")) {
   for (int setting : {1, 2}) {
     Device& d = tb().open();
     ScopedConfig scope(with([&](Config& c) { c.device = d.name(), c.jit = setting; }));

@@ -4,7 +4,7 @@
 
 #include "captured_stderr.h"
 #include "graph_support.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/statistics.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -72,7 +72,7 @@ std::map<std::string, UOp> five(Device& d) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_41_a_graph_is_recorded_once_and_launched_each_time) {
+BOOST_AUTO_TEST_CASE(a_graph_is_recorded_once_and_launched_each_time, *boost::unit_test::label("R-41")) {
   Device& d = xdev();
   UOp a = stored(d.name(), ramp(0)), t = temporary(d.name()), out = storage(d.name());
   UOp list = batched(d, {call_of(add_body(1), {t, a}), call_of(add_body(2), {out, t})});
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(R_41_a_graph_is_recorded_once_and_launched_each_time) {
   BOOST_TEST(since(&tb_counters::launches) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(R_42_only_changed_buffers_are_patched) {
+BOOST_AUTO_TEST_CASE(only_changed_buffers_are_patched, *boost::unit_test::label("R-42")) {
   Device& d = xdev();
   UOp t = temporary(d.name()), out = storage(d.name());
   UOp list = batched(d, {call_of(add_body(1), {t, param(0, d)}), call_of(add_body(2), {out, t})});
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(R_42_only_changed_buffers_are_patched) {
   BOOST_TEST(since(&tb_counters::graph_create) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(R_43_a_reseeded_buffer_is_patched) {
+BOOST_AUTO_TEST_CASE(a_reseeded_buffer_is_patched, *boost::unit_test::label("R-43")) {
   Device& d = xdev();
   UOp a = stored(d.name(), ramp(0)), t = temporary(d.name()), out = storage(d.name());
   UOp list = batched(d, {call_of(add_body(1), {t, a}), call_of(add_body(2), {out, t})});
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(released_storage_is_made_again_and_patched) {
   BOOST_TEST(read(*in_between) == Ints(kCount, 5));
 }
 
-BOOST_AUTO_TEST_CASE(R_44_values_are_patched_when_they_change) {
+BOOST_AUTO_TEST_CASE(values_are_patched_when_they_change, *boost::unit_test::label("R-44")) {
   Device& d = xdev();
   UOp program = program_of(d, add_value_text("r_44", 1000), {0}, {variable_info("n", 1000)});
   UOp t = temporary(d.name()), out = storage(d.name());
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(R_44_values_are_patched_when_they_change) {
   BOOST_TEST(read(out) == ramp(1));
 }
 
-BOOST_AUTO_TEST_CASE(GR_24_a_missing_variable_is_named_before_anything_runs) {
+BOOST_AUTO_TEST_CASE(a_missing_variable_is_named_before_anything_runs, *boost::unit_test::label("GR-24")) {
   Device& d = xdev();
   UOp program = program_of(d, add_value_text("gr_24", 1000), {0}, {variable_info("n", 1000)});
   UOp t = temporary(d.name()), out = storage(d.name()), early = storage(d.name());
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(GR_24_a_missing_variable_is_named_before_anything_runs) {
   BOOST_TEST(since(&tb_counters::patches_value) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(P_15_values_sizes_and_buffers_change_in_one_update) {
+BOOST_AUTO_TEST_CASE(values_sizes_and_buffers_change_in_one_update, *boost::unit_test::label("P-15")) {
   Device& d = xdev();
   UOp program = program_of(d, add_items_text("p_15", kCount), {0}, {variable_info("n", kCount)},
                            groups_of_four(variable("n", 0, kCount)), std::array<int64_t, 3>{4, 1, 1});
@@ -207,7 +207,8 @@ BOOST_AUTO_TEST_CASE(P_15_values_sizes_and_buffers_change_in_one_update) {
   BOOST_TEST(since(&tb_counters::patches_sizes) == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(R_45_launch_sizes_are_patched_and_the_tuned_local_size_stays) {
+BOOST_AUTO_TEST_CASE(launch_sizes_are_patched_and_the_tuned_local_size_stays,
+                     *boost::unit_test::label("R-45")) {
   Device& d = xdev();
   UOp program = program_of(d, add_items_text("r_45", kCount), {0}, {variable_info("n", kCount)},
                            groups_of_four(variable("n", 0, kCount)), std::array<int64_t, 3>{4, 1, 1});
@@ -264,7 +265,7 @@ BOOST_AUTO_TEST_CASE(R_45_launch_sizes_are_patched_and_the_tuned_local_size_stay
   BOOST_TEST(since(&tb_counters::graph_create) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(R_49_graph_launches_counts_the_recording_run_too) {
+BOOST_AUTO_TEST_CASE(graph_launches_counts_the_recording_run_too, *boost::unit_test::label("R-49")) {
   Device& d = xdev();
   UOp a = stored(d.name(), ramp(0)), t = temporary(d.name());
   UOp list = batched(d, {call_of(add_body(1), {t, a}), call_of(add_body(2), {storage(d.name()), t})});
@@ -300,11 +301,11 @@ void refused_graph_runs_call_by_call(uint32_t place, uint64_t builds) {
   BOOST_TEST(graph_launches == before);
 }
 
-BOOST_AUTO_TEST_CASE(P_11_a_backend_that_refuses_a_graph_runs_the_calls) {
+BOOST_AUTO_TEST_CASE(a_backend_that_refuses_a_graph_runs_the_calls, *boost::unit_test::label("P-11")) {
   refused_graph_runs_call_by_call(TB_GRAPH_CREATE, 0);
 }
 
-BOOST_AUTO_TEST_CASE(GR_23_a_failed_build_runs_the_calls_and_is_not_repeated) {
+BOOST_AUTO_TEST_CASE(a_failed_build_runs_the_calls_and_is_not_repeated, *boost::unit_test::label("GR-23")) {
   refused_graph_runs_call_by_call(TB_GRAPH_COMMIT, 1);
 }
 
@@ -337,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_device_without_updates_gets_a_new_graph) {
   BOOST_TEST(since(&tb_counters::live_graphs) == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(P_14_variables_are_sorted_without_those_of_the_engine) {
+BOOST_AUTO_TEST_CASE(variables_are_sorted_without_those_of_the_engine, *boost::unit_test::label("P-14")) {
   Device& d = xdev();
   UOp zoo = program_of(d, add_value_text("p_14_a", 10), {0}, {variable_info("zoo", 10)}),
       ape = program_of(d, add_value_text("p_14_b", 10), {0}, {variable_info("ape", 10)}),
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(P_14_variables_are_sorted_without_those_of_the_engine) {
   BOOST_TEST((runner.variables() == std::vector<std::string>{"ape", "m", "zoo"}));
 }
 
-BOOST_AUTO_TEST_CASE(P_16_a_graph_counts_as_the_sum_of_its_calls) {
+BOOST_AUTO_TEST_CASE(a_graph_counts_as_the_sum_of_its_calls, *boost::unit_test::label("P-16")) {
   Device& d = xdev();
   UOp a = stored(d.name(), ramp(0)), t = temporary(d.name()), out = storage(d.name()),
       copied = storage(d.name());
@@ -386,7 +387,7 @@ BOOST_AUTO_TEST_CASE(P_16_a_graph_counts_as_the_sum_of_its_calls) {
   BOOST_TEST(std::abs(gflops - double(one.global_ops) / 10) < 0.01, text); // of 10 ns
 }
 
-BOOST_AUTO_TEST_CASE(GR_08_two_writes_to_one_buffer) {
+BOOST_AUTO_TEST_CASE(two_writes_to_one_buffer, *boost::unit_test::label("GR-08")) {
   Device& d = xdev();
   auto b = five(d);
   same_as_sequential(
@@ -394,7 +395,7 @@ BOOST_AUTO_TEST_CASE(GR_08_two_writes_to_one_buffer) {
       b, {{"b0", exclusive_or(read(b["b3"]), read(b["b4"]))}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_09_read_then_write) {
+BOOST_AUTO_TEST_CASE(read_then_write, *boost::unit_test::label("GR-09")) {
   Device& d = xdev();
   auto b = five(d);
   same_as_sequential(
@@ -404,7 +405,7 @@ BOOST_AUTO_TEST_CASE(GR_09_read_then_write) {
        {"b1", exclusive_or(read(b["b3"]), read(b["b4"]))}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_10_write_then_read) {
+BOOST_AUTO_TEST_CASE(write_then_read, *boost::unit_test::label("GR-10")) {
   Device& d = xdev();
   auto b = five(d);
   same_as_sequential(
@@ -412,7 +413,7 @@ BOOST_AUTO_TEST_CASE(GR_10_write_then_read) {
       b, {{"b1", exclusive_or(exclusive_or(read(b["b1"]), read(b["b2"])), read(b["b4"]))}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_11_kernels_and_copies_in_both_orders) {
+BOOST_AUTO_TEST_CASE(kernels_and_copies_in_both_orders, *boost::unit_test::label("GR-11")) {
   Device& d = xdev();
   auto b = five(d);
   same_as_sequential(d, {call_of(xor_body(), {b["b0"], b["b1"], b["b2"]}), copy_call(b["b3"], b["b0"])}, b,
@@ -443,7 +444,7 @@ UOp graphs_of_two(Device& first, Device& second, const std::map<std::string, UOp
   return linear(items);
 }
 
-BOOST_AUTO_TEST_CASE(GR_12_three_dependent_graphs) {
+BOOST_AUTO_TEST_CASE(three_dependent_graphs, *boost::unit_test::label("GR-12")) {
   Device& d = xdev();
   auto b = five(d);
   std::vector<UOp> calls;
@@ -487,7 +488,7 @@ BOOST_AUTO_TEST_CASE(GR_12_three_dependent_graphs) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(GR_13_a_copy_to_a_second_device_and_a_kernel_on_the_first) {
+BOOST_AUTO_TEST_CASE(a_copy_to_a_second_device_and_a_kernel_on_the_first, *boost::unit_test::label("GR-13")) {
   for (bool streams : {false, true}) {
     auto set = [&](tb_options& o) { o.streams = streams; };
     Device &d = xdev(set), &e = xdev(set);
@@ -502,7 +503,7 @@ BOOST_AUTO_TEST_CASE(GR_13_a_copy_to_a_second_device_and_a_kernel_on_the_first) 
   }
 }
 
-BOOST_AUTO_TEST_CASE(GR_14_views_over_the_whole_storage) {
+BOOST_AUTO_TEST_CASE(views_over_the_whole_storage, *boost::unit_test::label("GR-14")) {
   Device& d = xdev();
   auto b = five(d);
   UOp whole = slice_node(b["b1"], DType::I32, 0, kCount), own = slice_node(b["b0"], DType::I32, 0, kCount);
@@ -510,7 +511,7 @@ BOOST_AUTO_TEST_CASE(GR_14_views_over_the_whole_storage) {
                      {{"b0", exclusive_or(read(b["b1"]), read(b["b2"]))}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_15_a_partial_overwrite_keeps_the_other_write) {
+BOOST_AUTO_TEST_CASE(a_partial_overwrite_keeps_the_other_write, *boost::unit_test::label("GR-15")) {
   Device& d = xdev();
   auto b = five(d);
   auto low = [](const UOp& u) { return slice_node(u, DType::I32, 0, 8); };
@@ -525,7 +526,7 @@ BOOST_AUTO_TEST_CASE(GR_15_a_partial_overwrite_keeps_the_other_write) {
                      b, {{"out", plus(tail, 1)}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_16_a_partial_overwrite_keeps_the_read_of_the_rest) {
+BOOST_AUTO_TEST_CASE(a_partial_overwrite_keeps_the_read_of_the_rest, *boost::unit_test::label("GR-16")) {
   Device& d = xdev();
   auto b = five(d);
   auto low = [](const UOp& u) { return slice_node(u, DType::I32, 0, 8); };
@@ -536,7 +537,7 @@ BOOST_AUTO_TEST_CASE(GR_16_a_partial_overwrite_keeps_the_read_of_the_rest) {
                      b, {{"b1", read(b["b0"])}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_17_an_overwrite_in_the_middle_splits) {
+BOOST_AUTO_TEST_CASE(an_overwrite_in_the_middle_splits, *boost::unit_test::label("GR-17")) {
   Device& d = xdev();
   auto b = five(d);
   auto part = [](const UOp& u, int64_t first, int64_t count) {
@@ -554,7 +555,7 @@ BOOST_AUTO_TEST_CASE(GR_17_an_overwrite_in_the_middle_splits) {
                       {"upper", plus(Ints(all.begin() + 12, all.end()), 1)}});
 }
 
-BOOST_AUTO_TEST_CASE(GR_20_stable_inputs_need_no_patch) {
+BOOST_AUTO_TEST_CASE(stable_inputs_need_no_patch, *boost::unit_test::label("GR-20")) {
   Device& d = xdev();
   UOp t = temporary(d.name()), out = storage(d.name());
   UOp list = batched(d, {call_of(xor_body(), {t, param(0, d), param(1, d)}), call_of(add_body(2), {out, t})});
@@ -571,7 +572,7 @@ BOOST_AUTO_TEST_CASE(GR_20_stable_inputs_need_no_patch) {
   BOOST_TEST(read(out) == plus(exclusive_or(ramp(0), ramp(7)), 2));
 }
 
-BOOST_AUTO_TEST_CASE(GR_21_views_and_shards_of_inputs_follow_them) {
+BOOST_AUTO_TEST_CASE(views_and_shards_of_inputs_follow_them, *boost::unit_test::label("GR-21")) {
   Device &d = xdev(), &e = xdev();
   UOp t = temporary(d.name(), 8), out = storage(d.name(), 8);
   UOp list = batched(d, {call_of(add_body(1, 8), {t, slice_node(param(0, d), DType::I32, 16, 8)}),
@@ -595,7 +596,7 @@ BOOST_AUTO_TEST_CASE(GR_21_views_and_shards_of_inputs_follow_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(GR_22_a_replay_while_the_previous_launch_runs) {
+BOOST_AUTO_TEST_CASE(a_replay_while_the_previous_launch_runs, *boost::unit_test::label("GR-22")) {
   // Graphs of the plugin, and those of the host, whose kernels are submitted one by one; of backends that
   // read the arguments of a launch at once, and of those that do when it starts.
   for (bool host : {false, true})
@@ -630,7 +631,7 @@ BOOST_AUTO_TEST_CASE(GR_22_a_replay_while_the_previous_launch_runs) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(GR_26_new_aliasing_between_inputs_is_found) {
+BOOST_AUTO_TEST_CASE(new_aliasing_between_inputs_is_found, *boost::unit_test::label("GR-26")) {
   for (bool streams : {false, true}) {
     Device& d = xdev([&](tb_options& o) { o.streams = streams; });
     // p1 = p0 + 1; t = p2 + 1; p1 and p2 may become one buffer.
@@ -692,7 +693,7 @@ BOOST_AUTO_TEST_CASE(new_aliasing_inside_a_kernel_is_found) {
   BOOST_TEST(since(&tb_counters::graph_launch) == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(GR_25_shards_with_assignments) {
+BOOST_AUTO_TEST_CASE(shards_with_assignments, *boost::unit_test::label("GR-25")) {
   Device &d = xdev(), &e = xdev();
   std::string both = d.name() + "," + e.name();
   // tmp = position * 2 + index + 1 on two devices of two elements; out = tmp + 1.
@@ -733,7 +734,7 @@ BOOST_AUTO_TEST_CASE(two_bindings_do_not_share_recorded_storage) {
 }
 
 // HIP #3887: a replayed graph of many nodes read an old value through an unchanged pointer.
-BOOST_AUTO_TEST_CASE(bug_27_long_graphs_read_the_present_value) {
+BOOST_AUTO_TEST_CASE(long_graphs_read_the_present_value, *boost::unit_test::label("bug-27")) {
   for (std::string name : {"XDEV", "CPU", "INTERP"})
     for (size_t count : {1, 31, 32, 33, 199, 300}) {
       if (name == "INTERP" && count > 33) continue; // the same code as below, slower

@@ -10,13 +10,13 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture.h"
-#include "tolk/engine/graph_call.h"
-#include "tolk/engine/jit.h"
-#include "tolk/engine/prune.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/statistics.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/jit.h"
+#include "tolk/engine/capture/prune.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/traverse.h"
 
@@ -109,7 +109,7 @@ HeldNodes holding(std::vector<UOp>& nodes) {
 
 BOOST_FIXTURE_TEST_SUITE(engine_level, OnInterp)
 
-BOOST_AUTO_TEST_CASE(J_05_inputs_become_PARAMs) {
+BOOST_AUTO_TEST_CASE(inputs_become_PARAMs, *boost::unit_test::label("J-05")) {
   Jit f = jit([](const JitInputs& in) {
     UOp a = in.inputs[0].storage, b = in.inputs[1].storage;
     UOp sum = realized(alu(Op::ADD, a, b));
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(J_05_inputs_become_PARAMs) {
   BOOST_TEST((params(calls[1]) == std::vector<int64_t>{0}));
 }
 
-BOOST_AUTO_TEST_CASE(J_06_one_arena_over_all_schedules) {
+BOOST_AUTO_TEST_CASE(one_arena_over_all_schedules, *boost::unit_test::label("J-06")) {
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
     UOp x = in.inputs[0].storage;
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(J_06_one_arena_over_all_schedules) {
   BOOST_TEST((read(held[1]) == Floats{45, 54}));
 }
 
-BOOST_AUTO_TEST_CASE(J_07_every_kernel_is_compiled_at_the_capture) {
+BOOST_AUTO_TEST_CASE(every_kernel_is_compiled_at_the_capture, *boost::unit_test::label("J-07")) {
   int compiled = 0;
   Jit f = jit(
       [](const JitInputs& in) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(J_07_every_kernel_is_compiled_at_the_capture) {
   for (const UOp& call : calls_of(f.captured()->linear(), true)) BOOST_TEST(!call.src(0).is(Op::SINK));
 }
 
-BOOST_AUTO_TEST_CASE(J_13_storage_is_asked_for_once_and_inputs_at_every_call) {
+BOOST_AUTO_TEST_CASE(storage_is_asked_for_once_and_inputs_at_every_call, *boost::unit_test::label("J-13")) {
   UOp w = stored({10, 20});
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
@@ -194,12 +194,13 @@ BOOST_AUTO_TEST_CASE(J_13_storage_is_asked_for_once_and_inputs_at_every_call) {
   for (auto [node, times] : asked.times) BOOST_TEST(times <= 1, node);
 }
 
-BOOST_AUTO_TEST_CASE(J_15_JitError_is_an_Error) {
+BOOST_AUTO_TEST_CASE(JitError_is_an_Error, *boost::unit_test::label("J-15")) {
   BOOST_CHECK_THROW(throw JitError("refused"), Error);
   BOOST_CHECK_THROW(throw JitError("refused"), std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(J_25_P_19_a_capture_shows_what_it_is) {
+BOOST_AUTO_TEST_CASE(a_capture_shows_what_it_is,
+                     *boost::unit_test::label("J-25") * boost::unit_test::label("P-19")) {
   std::shared_ptr<CapturedJit<UOp>> kept;
   UOp x = stored({1, 2, 3}), out;
   std::vector<UOp> held;
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(J_25_P_19_a_capture_shows_what_it_is) {
   BOOST_TEST((read(out) == Floats{6, 7, 8}));
 }
 
-BOOST_AUTO_TEST_CASE(P_19_a_capture_keeps_its_expectations) {
+BOOST_AUTO_TEST_CASE(a_capture_keeps_its_expectations, *boost::unit_test::label("P-19")) {
   UOp x = stored({1, 2, 3});
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
@@ -253,7 +254,7 @@ BOOST_AUTO_TEST_CASE(P_19_a_capture_keeps_its_expectations) {
   BOOST_TEST(f.captured()->planned_linear().nsrc() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(J_30_prune_is_honoured) {
+BOOST_AUTO_TEST_CASE(prune_is_honoured, *boost::unit_test::label("J-30")) {
   UOp w = stored({1, 2}), x = stored({5, 5});
   for (bool prune : {false, true}) {
     std::vector<UOp> held;
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(J_30_prune_is_honoured) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_27_every_combination_of_optional_arguments) {
+BOOST_AUTO_TEST_CASE(every_combination_of_optional_arguments, *boost::unit_test::label("J-27")) {
   std::vector<UOp> held;
   Jit from = jit([&](const JitInputs& in) {
     UOp out = realized(plus(in.inputs[0].storage, 1));
@@ -307,7 +308,7 @@ BOOST_AUTO_TEST_CASE(J_27_every_combination_of_optional_arguments) {
           }
 }
 
-BOOST_AUTO_TEST_CASE(J_28_a_capture_replays_from_the_first_call_on) {
+BOOST_AUTO_TEST_CASE(a_capture_replays_from_the_first_call_on, *boost::unit_test::label("J-28")) {
   std::vector<UOp> held;
   Jit first = jit([&](const JitInputs& in) {
     UOp out = realized(plus(in.inputs[0].storage, 1));
@@ -326,12 +327,12 @@ BOOST_AUTO_TEST_CASE(J_28_a_capture_replays_from_the_first_call_on) {
   BOOST_TEST((read(second.call(whole_inputs(std::vector{x}), known_storage)) == Floats{2, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(J_29_neither_function_nor_capture) {
+BOOST_AUTO_TEST_CASE(neither_function_nor_capture, *boost::unit_test::label("J-29")) {
   BOOST_TEST(
       has(refusal<InvalidArgument>([] { Jit::create({}); }), "need either a function or a CapturedJit"));
 }
 
-BOOST_AUTO_TEST_CASE(J_32_reset_of_a_function_less_jit) {
+BOOST_AUTO_TEST_CASE(reset_of_a_function_less_jit, *boost::unit_test::label("J-32")) {
   Jit first = jit([](const JitInputs& in) { return realized(plus(in.inputs[0].storage, 1)); });
   UOp x = stored({1});
   for (int i = 0; i < 2; ++i) first.call(whole_inputs(std::vector{x}), known_storage);
@@ -343,7 +344,7 @@ BOOST_AUTO_TEST_CASE(J_32_reset_of_a_function_less_jit) {
   BOOST_TEST((second.captured() == first.captured()));
 }
 
-BOOST_AUTO_TEST_CASE(J_34_held_nodes_are_asked_for_once_after_the_function) {
+BOOST_AUTO_TEST_CASE(held_nodes_are_asked_for_once_after_the_function, *boost::unit_test::label("J-34")) {
   int asked = 0, begun = 0, ended = 0, begun_before = 0, ended_before = 0;
   Jit f = jit([&](const JitInputs& in) {
     ++begun;
@@ -364,7 +365,7 @@ BOOST_AUTO_TEST_CASE(J_34_held_nodes_are_asked_for_once_after_the_function) {
   BOOST_TEST((begun_before == 2 && ended_before == 2));
 }
 
-BOOST_AUTO_TEST_CASE(J_35_held_storage_keeps_its_identity_and_contents) {
+BOOST_AUTO_TEST_CASE(held_storage_keeps_its_identity_and_contents, *boost::unit_test::label("J-35")) {
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
     UOp out = realized(plus(contiguous(times(in.inputs[0].storage, 2)), 1));
@@ -385,7 +386,7 @@ BOOST_AUTO_TEST_CASE(J_35_held_storage_keeps_its_identity_and_contents) {
   BOOST_TEST((read(out) == Floats{15, 17}));
 }
 
-BOOST_AUTO_TEST_CASE(J_36_temporaries_share_arenas) {
+BOOST_AUTO_TEST_CASE(temporaries_share_arenas, *boost::unit_test::label("J-36")) {
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
     UOp x = in.inputs[0].storage;
@@ -411,7 +412,8 @@ BOOST_AUTO_TEST_CASE(J_36_temporaries_share_arenas) {
   BOOST_TEST((read(out) == Floats(1000, 46)));
 }
 
-BOOST_AUTO_TEST_CASE(J_37_RG_01_weights_are_not_planned_though_nothing_is_held) {
+BOOST_AUTO_TEST_CASE(weights_are_not_planned_though_nothing_is_held,
+                     *boost::unit_test::label("J-37") * boost::unit_test::label("RG-01")) {
   UOp w = stored({1, 2, 3});
   Jit f = jit([&](const JitInputs& in) {
     assign(in.inputs[1].storage, alu(Op::ADD, contiguous(times(in.inputs[0].storage, 2)), w));
@@ -426,7 +428,7 @@ BOOST_AUTO_TEST_CASE(J_37_RG_01_weights_are_not_planned_though_nothing_is_held) 
   BOOST_TEST((read(w) == Floats{1, 2, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(RG_01_known_weights_that_nobody_holds) {
+BOOST_AUTO_TEST_CASE(known_weights_that_nobody_holds, *boost::unit_test::label("RG-01")) {
   UOp w = stored({1, 2, 3});
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
@@ -441,7 +443,7 @@ BOOST_AUTO_TEST_CASE(RG_01_known_weights_that_nobody_holds) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_38_an_input_without_storage) {
+BOOST_AUTO_TEST_CASE(an_input_without_storage, *boost::unit_test::label("J-38")) {
   Jit f = jit(
       [](const JitInputs& in) { return realized(alu(Op::ADD, in.inputs[0].storage, in.inputs[1].storage)); });
   UOp a = stored({1}), b = stored({2});
@@ -461,7 +463,7 @@ BOOST_AUTO_TEST_CASE(J_38_an_input_without_storage) {
   f.call(whole_inputs(std::vector{a, b}), known_storage);
 }
 
-BOOST_AUTO_TEST_CASE(J_39_the_value_of_the_call) {
+BOOST_AUTO_TEST_CASE(the_value_of_the_call, *boost::unit_test::label("J-39")) {
   TinyJit<std::shared_ptr<int>>::Options options;
   int runs = 0;
   options.function = [&](const JitInputs& in) {
@@ -477,7 +479,7 @@ BOOST_AUTO_TEST_CASE(J_39_the_value_of_the_call) {
   for (size_t i = 2; i < 5; ++i) BOOST_TEST((values[i] == values[1]));
 }
 
-BOOST_AUTO_TEST_CASE(RG_02_an_output_that_is_fed_back_keeps_its_storage) {
+BOOST_AUTO_TEST_CASE(an_output_that_is_fed_back_keeps_its_storage, *boost::unit_test::label("RG-02")) {
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
     UOp out = realized(plus(in.inputs[0].storage, 1));
@@ -497,7 +499,7 @@ BOOST_AUTO_TEST_CASE(RG_02_an_output_that_is_fed_back_keeps_its_storage) {
   BOOST_TEST(std::get<BufferRef>(f.captured()->binding().buffer_of_node(out))->id() == storage);
 }
 
-BOOST_AUTO_TEST_CASE(RG_08_settings_between_calls_and_captures_alone) {
+BOOST_AUTO_TEST_CASE(settings_between_calls_and_captures_alone, *boost::unit_test::label("RG-08")) {
   int runs = 0;
   std::vector<UOp> held;
   Jit f = jit([&](const JitInputs& in) {
@@ -527,7 +529,7 @@ BOOST_AUTO_TEST_CASE(RG_08_settings_between_calls_and_captures_alone) {
   BOOST_TEST(runs == 5);
 }
 
-BOOST_AUTO_TEST_CASE(SY_12_a_variable_without_a_value) {
+BOOST_AUTO_TEST_CASE(a_variable_without_a_value, *boost::unit_test::label("SY-12")) {
   UOp n = variable("n", 1, 8), x = stored(Floats(8, 1));
   Jit f = jit([&](const JitInputs& in) {
     UOp part = shrink(x, {0}, {SInt(bind(n, in.var_vals.at("n")))});
@@ -543,7 +545,7 @@ BOOST_AUTO_TEST_CASE(SY_12_a_variable_without_a_value) {
   BOOST_TEST(f.captured()->variables()[0].max == 8);
 }
 
-BOOST_AUTO_TEST_CASE(P_01_prune_linear_divides_the_calls) {
+BOOST_AUTO_TEST_CASE(prune_linear_divides_the_calls, *boost::unit_test::label("P-01")) {
   Device& device = tolk::device(kDevice);
   UOp x = stored({1, 2}), w = stored({3, 4});
   std::vector<UOp> calls;
@@ -565,7 +567,7 @@ BOOST_AUTO_TEST_CASE(P_01_prune_linear_divides_the_calls) {
   BOOST_TEST((calls_of(sinks.once) == std::vector<UOp>{calls[0], calls[2]}));
 }
 
-BOOST_AUTO_TEST_CASE(P_21_what_is_written_without_being_read) {
+BOOST_AUTO_TEST_CASE(what_is_written_without_being_read, *boost::unit_test::label("P-21")) {
   UOp x = stored({1, 2}), state = stored({0, 0});
   std::vector<UOp> calls;
   UOp out;

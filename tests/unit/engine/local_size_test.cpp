@@ -9,8 +9,8 @@
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/local_size.h"
-#include "tolk/engine/run_linear.h"
+#include "tolk/engine/compile/local_size.h"
+#include "tolk/engine/run/run_linear.h"
 
 using namespace tolk;
 using namespace tolk::engine;
@@ -41,7 +41,7 @@ int64_t product(const Size& s) { return s[0] * s[1] * s[2]; }
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_02_the_sizes_that_are_tried) {
+BOOST_AUTO_TEST_CASE(the_sizes_that_are_tried, *boost::unit_test::label("R-02")) {
   std::vector<Size> log = tried(problem({12, 5, 1}));
   std::set<Size> sizes(log.begin(), log.end()), expected;
   for (int64_t x : {1, 2, 4, 8, 12})
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(R_02_the_sizes_that_are_tried) {
   BOOST_TEST((uniform == wanted));
 }
 
-BOOST_AUTO_TEST_CASE(R_03_each_size_twice_in_a_reproducible_random_order) {
+BOOST_AUTO_TEST_CASE(each_size_twice_in_a_reproducible_random_order, *boost::unit_test::label("R-03")) {
   std::vector<Size> log = tried(problem({64, 8, 1})), again = tried(problem({64, 8, 1}));
   std::map<Size, int> counts;
   for (const Size& s : log) ++counts[s];
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(R_03_each_size_twice_in_a_reproducible_random_order) {
   BOOST_TEST((tried(problem({64, 8, 1}, true, 8)) != log));
 }
 
-BOOST_AUTO_TEST_CASE(R_04_the_fastest_wins) {
+BOOST_AUTO_TEST_CASE(the_fastest_wins, *boost::unit_test::label("R-04")) {
   // A table with one minimum, which shows in the first or the second try only.
   for (int good : {1, 2})
     for (uint64_t seed : {7U, 8U, 9U}) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(R_04_the_fastest_wins) {
   BOOST_TEST(optimize_local_size(problem({}), equal).empty());
 }
 
-BOOST_AUTO_TEST_CASE(R_05_the_output_is_scratch_when_it_occurs_again) {
+BOOST_AUTO_TEST_CASE(the_output_is_scratch_when_it_occurs_again, *boost::unit_test::label("R-05")) {
   Device& d = tb().open();
   BufferRef a = int_buffer(d, {1, 2, 3, 4}), b = int_buffer(d, {5, 6, 7, 8});
   LocalSizeProblem p = problem({4});
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(R_05_the_output_is_scratch_when_it_occurs_again) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(R_06_what_the_kernel_writes_is_scratch) {
+BOOST_AUTO_TEST_CASE(what_the_kernel_writes_is_scratch, *boost::unit_test::label("R-06")) {
   Device& d = tb().open();
   ProgramRef bump = load_kernel(d, "kernel bump\nparam buffer i32 rw 0\n%0 = PARAM i32 [0]\n"
                                    "%1 = SPECIAL i32 [0, 0]\n%2 = LOAD i32 %0 %1\n%3 = CONST i32 1\n"
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(R_06_what_the_kernel_writes_is_scratch) {
   BOOST_TEST(d.memory().live_bytes == live);
 }
 
-BOOST_AUTO_TEST_CASE(R_07_when_every_trial_fails) {
+BOOST_AUTO_TEST_CASE(when_every_trial_fails, *boost::unit_test::label("R-07")) {
   auto fails = [](std::span<const BufferRef>, Size, Size) -> std::optional<double> {
     throw DeviceError("boom");
   };
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(R_07_when_every_trial_fails) {
                   "all optimize_local_size exec failed"));
 }
 
-BOOST_AUTO_TEST_CASE(R_08_sizes_that_fail_lose) {
+BOOST_AUTO_TEST_CASE(sizes_that_fail_lose, *boost::unit_test::label("R-08")) {
   auto odd_fail = [](std::span<const BufferRef>, Size, Size local) -> std::optional<double> {
     if (product(local) % 2 == 1) throw DeviceError("odd");
     return product(local) == 2 ? 0.1 : 1.0;
@@ -160,7 +160,7 @@ const char* const kBump = "kernel bump_items\nparam buffer i32 rw 0\n%0 = PARAM 
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(RG_03_tuning_leaves_data_alone) {
+BOOST_AUTO_TEST_CASE(tuning_leaves_data_alone, *boost::unit_test::label("RG-03")) {
   TestBackend& x = tb();
   x.reset();
   clear_caches();
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(RG_03_tuning_leaves_data_alone) {
 
 // Sizes that depend on variables are never tuned, because they differ by run: such a kernel takes groups of
 // one, which no extent can be cut off by. A fixed local size with symbolic groups: R_45 of graph_runner_test.
-BOOST_AUTO_TEST_CASE(RG_04_a_symbolic_extent_is_not_truncated) {
+BOOST_AUTO_TEST_CASE(a_symbolic_extent_is_not_truncated, *boost::unit_test::label("RG-04")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();

@@ -8,7 +8,7 @@
 
 #include "test_backend.h"
 #include "tolk/base/config.h"
-#include "tolk/engine/run_linear.h"
+#include "tolk/engine/run/run_linear.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"
@@ -56,7 +56,7 @@ void on_device_pairs(const std::function<void(const Devices&)>& body) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(MD_07_sharded_inputs) {
+BOOST_AUTO_TEST_CASE(sharded_inputs, *boost::unit_test::label("MD-07")) {
   on_device_pairs([](const Devices& on) {
     Jit add([](Tensor a, Tensor b) { return a + b; });
     Jit list([](std::vector<Tensor> in) { return in[0] * 2 + in[1]; });
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(MD_07_sharded_inputs) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_08_shard_inside) {
+BOOST_AUTO_TEST_CASE(shard_inside, *boost::unit_test::label("MD-08")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor x) { return (x.shard(on, 0) + 1).sum(); });
     for (int i = 0; i < kCalls; ++i) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(MD_08_shard_inside) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_09_reduce_over_the_sharded_axis) {
+BOOST_AUTO_TEST_CASE(reduce_over_the_sharded_axis, *boost::unit_test::label("MD-09")) {
   on_device_pairs([](const Devices& on) {
     Jit f([](Tensor x) { return x.sum({0}); });
     for (int i = 0; i < kCalls; ++i) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(MD_09_reduce_over_the_sharded_axis) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_10_a_copy_inside) {
+BOOST_AUTO_TEST_CASE(a_copy_inside, *boost::unit_test::label("MD-10")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor x) { return x.to(on[1]) + 1; });
     for (int i = 0; i < kCalls; ++i) {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(MD_10_a_copy_inside) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_11_two_transfers_inside) {
+BOOST_AUTO_TEST_CASE(two_transfers_inside, *boost::unit_test::label("MD-11")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor a, Tensor b) { return std::pair((a.to(on[1]) + 0).contiguous(), b.to(on[1]) * 1); });
     for (int i = 0; i < kCalls; ++i) {
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(MD_11_two_transfers_inside) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_12_all_reduce_inside) {
+BOOST_AUTO_TEST_CASE(all_reduce_inside, *boost::unit_test::label("MD-12")) {
   test::TestBackend& x = test::tb("XDEV");
   std::vector<Devices> sets = {{"CPU", "CPU:1", "CPU:2", "CPU:3"}, {"CPU", "CPU:1"}};
   sets.push_back({x.open_name([](tb_options& o) { o.streams = 1; }),
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(MD_12_all_reduce_inside) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_13_a_sharded_cache_with_a_variable_start) {
+BOOST_AUTO_TEST_CASE(a_sharded_cache_with_a_variable_start, *boost::unit_test::label("MD-13")) {
   on_device_pairs([](const Devices& on) {
     Variable at("at", 0, 7);
     for (int64_t axis : {0, 1}) { // batch rows in parts; and positions in parts, so that steps change device
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(MD_13_a_sharded_cache_with_a_variable_start) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_14_in_place_at_a_variable_offset) {
+BOOST_AUTO_TEST_CASE(in_place_at_a_variable_offset, *boost::unit_test::label("MD-14")) {
   on_device_pairs([](const Devices& on) {
     for (int axis : {0, -1}) { // -1: on every device the whole
       auto placed = [&](const Tensor& t) { return axis == 0 ? t.shard(on, 0) : t.replicate(on); };
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(MD_14_in_place_at_a_variable_offset) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_15_bits_then_a_transfer) {
+BOOST_AUTO_TEST_CASE(bits_then_a_transfer, *boost::unit_test::label("MD-15")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor x) { return (x.sum({0}) + 5).bitcast(DType::I32).to(on[1]).contiguous(); });
     for (int i = 0; i < kCalls; ++i) {
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(MD_15_bits_then_a_transfer) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(MD_16_several_devices_mixed) {
+BOOST_AUTO_TEST_CASE(several_devices_mixed, *boost::unit_test::label("MD-16")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor a, Tensor b) {
       Tensor there = a.to(on[0]) * 2 + b.to(on[0]);

@@ -4,7 +4,7 @@
 #include "device_runs.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/run/node_storage.h"
 #include "tolk/tensor/random.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"

@@ -10,15 +10,15 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/batch_graphs.h"
-#include "tolk/engine/compile_linear.h"
-#include "tolk/engine/graph_call.h"
-#include "tolk/engine/profile.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/resolve.h"
-#include "tolk/engine/run_linear.h"
-#include "tolk/engine/statistics.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/graph/batch_graphs.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/profile.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/resolve.h"
+#include "tolk/engine/run/run_linear.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
@@ -80,7 +80,7 @@ bool same_bits(const Floats& a, const Floats& b) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(MD_01_shard_and_gather) {
+BOOST_AUTO_TEST_CASE(shard_and_gather, *boost::unit_test::label("MD-01")) {
   for (const Devices& on : device_sets()) {
     BOOST_TEST_CONTEXT(join_devices(on)) {
       Tensor x = Tensor::from(ramp(8), {8}, "CPU"), s = x.shard(on, 0);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(MD_01_shard_and_gather) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_02_replicate_to_a_tuple) {
+BOOST_AUTO_TEST_CASE(replicate_to_a_tuple, *boost::unit_test::label("MD-02")) {
   for (const Devices& on : device_sets()) {
     BOOST_TEST_CONTEXT(join_devices(on)) {
       Tensor r = Tensor::from(ramp(6, 1), {2, 3}, "CPU").replicate(on).realize();
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(MD_02_replicate_to_a_tuple) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_03_elementwise_on_shards_with_broadcast) {
+BOOST_AUTO_TEST_CASE(elementwise_on_shards_with_broadcast, *boost::unit_test::label("MD-03")) {
   for (const Devices& on : device_sets()) {
     BOOST_TEST_CONTEXT(join_devices(on)) {
       Tensor x = Tensor::from(ramp(8), {4, 2}, "CPU"), s = x.shard(on, 0);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(MD_03_elementwise_on_shards_with_broadcast) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_04_reduce_the_sharded_axis) {
+BOOST_AUTO_TEST_CASE(reduce_the_sharded_axis, *boost::unit_test::label("MD-04")) {
   for (size_t count : {2u, 4u}) {
     Tensor s = Tensor::from(ramp(8, 1), {8}, "CPU").shard(cpus(count), 0);
     BOOST_TEST(s.sum().item() == 36);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(MD_04_reduce_the_sharded_axis) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_05_reduce_another_axis) {
+BOOST_AUTO_TEST_CASE(reduce_another_axis, *boost::unit_test::label("MD-05")) {
   for (const Devices& on : device_sets()) {
     Tensor s = Tensor::from(ramp(8, 1), {2, 4}, "CPU").shard(on, 0), rows = s.sum({1});
     BOOST_TEST(rows.shard_axis().value() == 0);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(MD_05_reduce_another_axis) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_06_a_device_twice) {
+BOOST_AUTO_TEST_CASE(a_device_twice, *boost::unit_test::label("MD-06")) {
   for (const char* device : {"CPU", "INTERP", "CPU:0"}) {
     Tensor s = Tensor::from(ramp(8), {8}, "CPU").shard({device, device}, 0);
     BOOST_TEST((s * 2 + 1).values<float>() == (Floats{1, 3, 5, 7, 9, 11, 13, 15}),
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(MD_06_a_device_twice) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(MD_17_a_selection_from_one_device_is_refused) {
+BOOST_AUTO_TEST_CASE(a_selection_from_one_device_is_refused, *boost::unit_test::label("MD-17")) {
   engine::BufferBinding binding(device("CPU"));
   UOp single = buffer_node(fresh_user_slot(), DType::F32, 4, "CPU");
   BOOST_CHECK_EXCEPTION(engine::resolve_buffer(binding, engine::exec_context(), mselect(single, 0)),
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(MD_17_a_selection_from_one_device_is_refused) {
                         });
 }
 
-BOOST_AUTO_TEST_CASE(MD_18_shard_counts_must_agree) {
+BOOST_AUTO_TEST_CASE(shard_counts_must_agree, *boost::unit_test::label("MD-18")) {
   UOp two = buffer_node(fresh_user_slot(), DType::F32, 4, "CPU,CPU:1"),
       four = buffer_node(fresh_user_slot(), DType::F32, 4, "CPU,CPU:1,CPU:2,CPU:3");
   UOp p0 = param_node(0, DType::F32, 4), p1 = param_node(1, DType::F32, 4),
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(MD_18_shard_counts_must_agree) {
                         });
 }
 
-BOOST_AUTO_TEST_CASE(MD_19_a_sharded_program_is_compiled_once) {
+BOOST_AUTO_TEST_CASE(a_sharded_program_is_compiled_once, *boost::unit_test::label("MD-19")) {
   test::TestBackend& x = test::tb("XDEV");
   Devices on = {x.open_name(), x.open_name()};
   engine::clear_caches();
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(MD_19_a_sharded_program_is_compiled_once) {
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(MD_20_memory_is_counted_on_each_device) {
+BOOST_AUTO_TEST_CASE(memory_is_counted_on_each_device, *boost::unit_test::label("MD-20")) {
   Devices on = {"INTERP:61", "INTERP:62"};
   auto used = [&](size_t p) { return engine::GlobalCounters::get().mem_used_per_device[on[p]]; };
   {
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(MD_20_memory_is_counted_on_each_device) {
   BOOST_TEST(used(1) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(GR_25_a_graph_over_devices_with_a_store_to_each_part) {
+BOOST_AUTO_TEST_CASE(a_graph_over_devices_with_a_store_to_each_part, *boost::unit_test::label("GR-25")) {
   test::TestBackend& x = test::tb("XDEV");
   for (const Devices& on : {Devices{"CPU", "CPU:1"}, Devices{x.open_name(), x.open_name()}}) {
     Tensor out = Tensor::from(Floats(4, -1.f), {4}, "CPU").shard(on, 0).realize();
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(all_reduce_with_each_setting) {
 
 // ---- reported bugs of other systems
 
-BOOST_AUTO_TEST_CASE(bug_07_an_axis_shorter_than_the_devices) {
+BOOST_AUTO_TEST_CASE(an_axis_shorter_than_the_devices, *boost::unit_test::label("bug-07")) {
   Devices on = cpus(4);
   BOOST_TEST(Tensor::from(ramp(4, 1), {4}, "CPU").shard(on, 0).values<float>() == ramp(4, 1),
              boost::test_tools::per_element());
@@ -463,7 +463,7 @@ BOOST_AUTO_TEST_CASE(bug_07_an_axis_shorter_than_the_devices) {
   BOOST_TEST(none.sum().item() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(bug_08_a_slice_of_a_realized_sharded_tensor) {
+BOOST_AUTO_TEST_CASE(a_slice_of_a_realized_sharded_tensor, *boost::unit_test::label("bug-08")) {
   Tensor a = Tensor::from(ramp(4), {4}, "CPU").shard({"CPU:0", "CPU:1"}, 0).realize();
   BOOST_TEST(a.slice(0, 2, 4).values<float>() == (Floats{2, 3}), boost::test_tools::per_element());
   BOOST_TEST(a.slice(0, 1, 3).values<float>() == (Floats{1, 2}), boost::test_tools::per_element());
@@ -481,7 +481,7 @@ BOOST_AUTO_TEST_CASE(bug_08_a_slice_of_a_realized_sharded_tensor) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(bug_15_a_graph_over_two_devices_computes_every_time) {
+BOOST_AUTO_TEST_CASE(a_graph_over_two_devices_computes_every_time, *boost::unit_test::label("bug-15")) {
   for (const Devices& on : device_sets()) {
     if (on[0] == on[1]) continue;
     Tensor x = Tensor::from(Floats{1, 2, 3, 4}, {4}, on[0]).realize(),

@@ -12,7 +12,7 @@
 #include "graph_support.h"
 #include "other_process.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/profile.h"
+#include "tolk/engine/run/profile.h"
 
 using namespace tolk;
 using namespace tolk::test;

@@ -9,16 +9,16 @@
 #include "test_kernels.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/graph_call.h"
-#include "tolk/engine/local_size.h"
-#include "tolk/engine/run_linear.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/compile/local_size.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/run_linear.h"
+#include "tolk/engine/run/statistics.h"
 
 using namespace tolk;
 using namespace tolk::engine;
 using namespace tolk::test;
 
-BOOST_AUTO_TEST_CASE(R_35_calls_run_in_order) {
+BOOST_AUTO_TEST_CASE(calls_run_in_order, *boost::unit_test::label("R-35")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(R_35_calls_run_in_order) {
   BOOST_TEST((ints_of(a) == std::vector<int32_t>{16}));
 }
 
-BOOST_AUTO_TEST_CASE(R_36_a_jit_linear_is_compiled_already) {
+BOOST_AUTO_TEST_CASE(a_jit_linear_is_compiled_already, *boost::unit_test::label("R-36")) {
   clear_caches();
   CountingCompiler stub;
   Device& d = device("INTERP");
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(R_36_a_jit_linear_is_compiled_already) {
                   "uncompiled kernel in a jit linear"));
 }
 
-BOOST_AUTO_TEST_CASE(R_37_sizes_and_values_come_from_the_program) {
+BOOST_AUTO_TEST_CASE(sizes_and_values_come_from_the_program, *boost::unit_test::label("R-37")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(symbolic_sizes_follow_the_variables) {
                   "unbound variable \"n\""));
 }
 
-BOOST_AUTO_TEST_CASE(R_38_a_binary_is_loaded_once_for_each_device) {
+BOOST_AUTO_TEST_CASE(a_binary_is_loaded_once_for_each_device, *boost::unit_test::label("R-38")) {
   TestBackend& x = tb();
   x.reset();
   clear_caches();
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(R_38_a_binary_is_loaded_once_for_each_device) {
   BOOST_TEST((ints_of(b) == std::vector<int32_t>{46, 47}));
 }
 
-BOOST_AUTO_TEST_CASE(R_39_a_slice_call_binds_a_view) {
+BOOST_AUTO_TEST_CASE(a_slice_call_binds_a_view, *boost::unit_test::label("R-39")) {
   Device& d = tb().open();
   UOp base = int_storage({0, 1, 2, 3, 4, 5, 6, 7}, d.name()), out = internal_ints(2, d.name()),
       result = new_ints(2, d.name());
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(R_39_a_slice_call_binds_a_view) {
   BOOST_TEST((ints_of(result) == std::vector<int32_t>{154, 155}));
 }
 
-BOOST_AUTO_TEST_CASE(R_40_a_copy_call_transfers) {
+BOOST_AUTO_TEST_CASE(a_copy_call_transfers, *boost::unit_test::label("R-40")) {
   TestBackend &x = tb(), &y = tb("YDEV");
   x.reset(), y.reset();
   auto unmapped = [](tb_options& o) { o.host_map = 0; };
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(R_40_a_copy_call_transfers) {
   BOOST_TEST((ints_of(bounced) == std::vector<int32_t>{1, 2, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(R_50_a_list_is_checked_before_anything_runs) {
+BOOST_AUTO_TEST_CASE(a_list_is_checked_before_anything_runs, *boost::unit_test::label("R-50")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(R_50_a_list_is_checked_before_anything_runs) {
   BOOST_TEST(x.counters().launches == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(R_51_a_missing_value_is_named_with_its_kernel) {
+BOOST_AUTO_TEST_CASE(a_missing_value_is_named_with_its_kernel, *boost::unit_test::label("R-51")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_the_output_runs_another_program) {
   BOOST_TEST((ints_of(x) == std::vector<int32_t>{2, 3, 4, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(RG_10_a_kernel_gets_only_what_it_reads_and_writes) {
+BOOST_AUTO_TEST_CASE(a_kernel_gets_only_what_it_reads_and_writes, *boost::unit_test::label("RG-10")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open_streams();
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(RG_10_a_kernel_gets_only_what_it_reads_and_writes) {
   BOOST_TEST(!buffer_of(never)->is_allocated());
 }
 
-BOOST_AUTO_TEST_CASE(RG_17_a_timed_launch_has_a_time) {
+BOOST_AUTO_TEST_CASE(a_timed_launch_has_a_time, *boost::unit_test::label("RG-17")) {
   for (bool reports : {true, false}) {
     Device& d = tb().open([&](tb_options& o) { o.reports_time = reports; });
     UOp a = int_storage(std::vector<int32_t>(1000, 1), d.name()), b = new_ints(1000, d.name());
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(RG_17_a_timed_launch_has_a_time) {
 }
 
 #ifdef TOLK_TEST_HAS_CPU
-BOOST_AUTO_TEST_CASE(RG_17_a_timed_cpu_launch_has_a_time) {
+BOOST_AUTO_TEST_CASE(a_timed_cpu_launch_has_a_time, *boost::unit_test::label("RG-17")) {
   UOp a = int_storage(std::vector<int32_t>(1000, 1), "CPU"), b = new_ints(1000, "CPU");
   BufferBinding binding(device("CPU"));
   GlobalCounters::reset();
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(threads_share_the_caches) {
     BOOST_TEST((results[size_t(t)] == std::vector<int32_t>{t + 12 * kRounds, 10 * t + 12 * kRounds}));
 }
 
-BOOST_AUTO_TEST_CASE(E_01_settings_are_read_where_they_are_used_and_restored) {
+BOOST_AUTO_TEST_CASE(settings_are_read_where_they_are_used_and_restored, *boost::unit_test::label("E-01")) {
   // VIZ, which the row calls optional, does not exist: there is nothing yet that it could show.
   struct Setting {
     const char* name;

@@ -6,13 +6,13 @@
 #include "test_kernels.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/run_linear.h"
+#include "tolk/engine/run/run_linear.h"
 
 using namespace tolk;
 using namespace tolk::engine;
 using namespace tolk::test;
 
-BOOST_AUTO_TEST_CASE(R_39_a_slice_of_a_multi_device_buffer) {
+BOOST_AUTO_TEST_CASE(a_slice_of_a_multi_device_buffer, *boost::unit_test::label("R-39")) {
   TestBackend& x = tb();
   std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
   UOp base = internal_ints(4, both), out = internal_ints(2, both);
@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(R_39_a_slice_of_a_multi_device_buffer) {
     BOOST_TEST((view->shard(j)->offset() == 8 && view->shard(j)->base_id() == whole->shard(j)->id()));
 }
 
-BOOST_AUTO_TEST_CASE(R_46_one_launch_for_each_position) {
+BOOST_AUTO_TEST_CASE(one_launch_for_each_position, *boost::unit_test::label("R-46")) {
   TestBackend& x = tb();
   x.reset();
   clear_caches();
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(R_46_one_launch_for_each_position) {
   BOOST_TEST((ints_of(resolve(binding, {}, alone)) == std::vector<int32_t>{0}));
 }
 
-BOOST_AUTO_TEST_CASE(R_47_multi_device_copies_go_pair_by_pair) {
+BOOST_AUTO_TEST_CASE(multi_device_copies_go_pair_by_pair, *boost::unit_test::label("R-47")) {
   TestBackend &x = tb(), &y = tb("YDEV");
   x.reset(), y.reset();
   auto unmapped = [](tb_options& o) { o.host_map = 0; };
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(R_47_multi_device_copies_go_pair_by_pair) {
            "mixed single and multi-device buffers"));
 }
 
-BOOST_AUTO_TEST_CASE(MD_18_shard_counts_must_agree) {
+BOOST_AUTO_TEST_CASE(shard_counts_must_agree, *boost::unit_test::label("MD-18")) {
   TestBackend& x = tb();
   std::vector<std::string> names;
   for (int i = 0; i < 4; ++i) names.push_back(x.open_name());
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(MD_18_shard_counts_must_agree) {
                   "mixed single and multi-device buffers"));
 }
 
-BOOST_AUTO_TEST_CASE(MD_19_a_sharded_program_is_compiled_once) {
+BOOST_AUTO_TEST_CASE(a_sharded_program_is_compiled_once, *boost::unit_test::label("MD-19")) {
   TestBackend& x = tb();
   x.reset();
   clear_caches();

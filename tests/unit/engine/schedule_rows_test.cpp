@@ -10,13 +10,13 @@
 #include "scoped_variable.h"
 #include "test_backend.h"
 #include "tolk/base/config.h"
-#include "tolk/engine/binding.h"
-#include "tolk/engine/capture.h"
-#include "tolk/engine/realize.h"
-#include "tolk/engine/run_linear.h"
-#include "tolk/engine/storage.h"
-#include "tolk/engine/view_limits.h"
-#include "tolk/schedule/kernel_graph.h"
+#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/compile/view_limits.h"
+#include "tolk/engine/run/binding.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/realize.h"
+#include "tolk/engine/run/run_linear.h"
+#include "tolk/schedule/order/kernel_graph.h"
 #include "tolk/uop/traverse.h"
 
 using namespace mini;
@@ -100,7 +100,8 @@ std::vector<std::string> devices_here() {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(S_23_S_24_a_capture_takes_the_unplanned_list_unless_CAPTURING_is_0) {
+BOOST_AUTO_TEST_CASE(a_capture_takes_the_unplanned_list_unless_CAPTURING_is_0,
+                     *boost::unit_test::label("S-23") * boost::unit_test::label("S-24")) {
   auto same = [](const UOp& sink) { return sink; };
   mini::T x = stored({4}, {1, 2, 3, 4}, "INTERP"), out = stored({4}, {0, 0, 0, 0}, "INTERP");
   UOp root = tolk::call(body(), std::vector<UOp>{tolk::storage_of(out.u), tolk::storage_of(x.u)});
@@ -124,7 +125,7 @@ BOOST_AUTO_TEST_CASE(S_23_S_24_a_capture_takes_the_unplanned_list_unless_CAPTURI
   });
 }
 
-BOOST_AUTO_TEST_CASE(RG_09_temporaries_of_two_runs_of_one_schedule_are_apart) {
+BOOST_AUTO_TEST_CASE(temporaries_of_two_runs_of_one_schedule_are_apart, *boost::unit_test::label("RG-09")) {
   tolk::test::ScopedVariable whole("TOLK_TEST_POISON", nullptr); // what a run leaves is looked at here
   auto same = [](const UOp& sink) { return sink; };
   mini::T x = stored({4}, {1, 2, 3, 4}, "INTERP"), y = stored({4}, {10, 20, 30, 40}, "INTERP");
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(RG_09_temporaries_of_two_runs_of_one_schedule_are_apart) {
   BOOST_TEST(temporaries[1] == (std::vector<float>{11, 21, 31, 41}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(MP_12_a_device_that_states_no_views_gets_no_arenas) {
+BOOST_AUTO_TEST_CASE(a_device_that_states_no_views_gets_no_arenas, *boost::unit_test::label("MP-12")) {
   tolk::test::TestBackend x("XDEV");
   auto planned_on = [](const std::string& device) {
     UOp root = softmax(stored({4, 8}, wave(32, 1), device)).u;
@@ -172,7 +173,7 @@ BOOST_AUTO_TEST_CASE(MP_12_a_device_that_states_no_views_gets_no_arenas) {
 
 // An assignment of "itself shifted by a row, and a new row" beside a network that keeps the arena busy: the
 // same bits with and without the planner, and the right ones.
-BOOST_AUTO_TEST_CASE(bug_06_a_rolling_buffer_beside_a_busy_arena) {
+BOOST_AUTO_TEST_CASE(a_rolling_buffer_beside_a_busy_arena, *boost::unit_test::label("bug-06")) {
   constexpr int64_t kRows = 4, kColumns = 256, kSteps = 6;
   for (const std::string& device : devices_here()) {
     std::vector<std::vector<std::byte>> by_plan[2];

@@ -11,8 +11,8 @@
 #include "test_kernels.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/run_linear.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/run_linear.h"
+#include "tolk/engine/run/statistics.h"
 
 using namespace tolk;
 using namespace tolk::engine;
@@ -41,7 +41,7 @@ std::string stderr_of(const std::function<void()>& body) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(R_48_debug_2_waits_for_every_launch) {
+BOOST_AUTO_TEST_CASE(debug_2_waits_for_every_launch, *boost::unit_test::label("R-48")) {
   TestBackend& x = tb();
   x.reset();
   Device& d = x.open();
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(memory_returns_with_the_binding) {
   BOOST_TEST(GlobalCounters::get().mem_used == before);
 }
 
-BOOST_AUTO_TEST_CASE(E_02_debug_2_prints_a_line_for_each_launch_and_copy) {
+BOOST_AUTO_TEST_CASE(debug_2_prints_a_line_for_each_launch_and_copy, *boost::unit_test::label("E-02")) {
   TestBackend& x = tb();
   std::string one = x.open_name(), two = x.open_name();
   UOp a = int_storage(std::vector<int32_t>(100, 1), one), b = new_ints(100, one), c = new_ints(100, two);

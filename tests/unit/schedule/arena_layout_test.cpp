@@ -1,4 +1,4 @@
-#include "tolk/schedule/arena_layout.h"
+#include "tolk/schedule/memory/arena_layout.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

@@ -4,8 +4,8 @@
 #include "schedule_support.h"
 #include "tolk/base/error.h"
 #include "tolk/schedule/cache.h"
-#include "tolk/schedule/callify.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/schedule/tensor/parametrize.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/arena.h"
 
 using namespace mini;

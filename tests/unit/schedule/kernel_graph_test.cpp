@@ -1,5 +1,5 @@
 // Graphs of kernels in order; lists of calls of lists written out.
-#include "tolk/schedule/kernel_graph.h"
+#include "tolk/schedule/order/kernel_graph.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -54,7 +54,8 @@ struct Setting {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(S_01_internal_slots_are_negative_falling_and_distinct_across_threads) {
+BOOST_AUTO_TEST_CASE(internal_slots_are_negative_falling_and_distinct_across_threads,
+                     *boost::unit_test::label("S-01")) {
   constexpr int kThreads = 4, kEach = 25000;
   std::vector<std::vector<int64_t>> drawn(kThreads);
   std::vector<std::thread> threads;
@@ -72,14 +73,15 @@ BOOST_AUTO_TEST_CASE(S_01_internal_slots_are_negative_falling_and_distinct_acros
   BOOST_TEST(*all.rbegin() < 0);
 }
 
-BOOST_AUTO_TEST_CASE(S_02_the_slot_is_the_identity_of_a_buffer) {
+BOOST_AUTO_TEST_CASE(the_slot_is_the_identity_of_a_buffer, *boost::unit_test::label("S-02")) {
   BOOST_TEST((tolk::buffer_node(-7, DType::F32, 4, "CPU") == tolk::buffer_node(-7, DType::F32, 4, "CPU")));
   BOOST_TEST((tolk::buffer_node(-7, DType::F32, 4, "CPU") != tolk::buffer_node(-8, DType::F32, 4, "CPU")));
 }
 
 // Between homes, slots stay what they are: whoever brings a graph in from elsewhere must give its storage new
 // ones, as lists do when they are written out.
-BOOST_AUTO_TEST_CASE(S_03_imported_graphs_keep_their_slots_until_they_are_renumbered) {
+BOOST_AUTO_TEST_CASE(imported_graphs_keep_their_slots_until_they_are_renumbered,
+                     *boost::unit_test::label("S-03")) {
   UOp local = tolk::buffer_node(-1, DType::F32, 4, "CPU");
   UOp returned;
   {
@@ -104,7 +106,8 @@ BOOST_AUTO_TEST_CASE(S_03_imported_graphs_keep_their_slots_until_they_are_renumb
   BOOST_TEST(tolk::slot_of(renumbered) < 0);
 }
 
-BOOST_AUTO_TEST_CASE(S_04_producers_come_before_consumers_in_a_chain_and_a_diamond) {
+BOOST_AUTO_TEST_CASE(producers_come_before_consumers_in_a_chain_and_a_diamond,
+                     *boost::unit_test::label("S-04")) {
   UOp x = user(4), a = internal(4), b = internal(4), c = internal(4), d = user(4);
   UOp a1 = state(a, {add_kernel({a, x})}), b1 = state(b, {add_kernel({b, a1})}),
       c1 = state(c, {add_kernel({c, b1})});
@@ -120,7 +123,8 @@ BOOST_AUTO_TEST_CASE(S_04_producers_come_before_consumers_in_a_chain_and_a_diamo
   BOOST_TEST((written == std::vector<UOp>{a, b, c, d}));
 }
 
-BOOST_AUTO_TEST_CASE(S_05_the_sources_of_AFTER_are_kernels_dependencies_and_ignored_stores) {
+BOOST_AUTO_TEST_CASE(the_sources_of_AFTER_are_kernels_dependencies_and_ignored_stores,
+                     *boost::unit_test::label("S-05")) {
   UOp buf = user(4), dep = user(4), x = user(4);
   UOp producer = opaque_kernel({dep, x}, "producer"), consumer = opaque_kernel({buf}, "consumer");
   UOp n = tolk::variable("n", 0, 4);
@@ -136,7 +140,7 @@ BOOST_AUTO_TEST_CASE(S_05_the_sources_of_AFTER_are_kernels_dependencies_and_igno
 }
 
 // With bodies that show their accesses and with bodies that do not.
-BOOST_AUTO_TEST_CASE(S_06_readers_of_a_state_precede_what_supersedes_it) {
+BOOST_AUTO_TEST_CASE(readers_of_a_state_precede_what_supersedes_it, *boost::unit_test::label("S-06")) {
   UOp x = user(4), b = user(4), out = user(4);
   for (bool shown : {true, false}) {
     auto kernel = [&](const std::vector<UOp>& arguments, const char* name) {
@@ -189,7 +193,7 @@ BOOST_AUTO_TEST_CASE(results_may_be_named_by_their_buffer) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(S_07_what_is_no_buffer_state_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(what_is_no_buffer_state_is_refused_by_name, *boost::unit_test::label("S-07")) {
   UOp b = user(4);
   UOp bad = opaque_kernel({b, tolk::constant(DType::F32, 1.0)}, "k");
   THROWS_SAYING(schedule_kernel_graph(graph({state(b, {bad})})),
@@ -197,7 +201,8 @@ BOOST_AUTO_TEST_CASE(S_07_what_is_no_buffer_state_is_refused_by_name) {
   THROWS_SAYING(schedule_kernel_graph(b), "not BUFFER");
 }
 
-BOOST_AUTO_TEST_CASE(S_08_S_09_every_kind_of_state_is_accepted_and_leaves_its_storage) {
+BOOST_AUTO_TEST_CASE(every_kind_of_state_is_accepted_and_leaves_its_storage,
+                     *boost::unit_test::label("S-08") * boost::unit_test::label("S-09")) {
   UOp b = user(8), p = tolk::param_node(3, DType::F32, 8, "CPU"), many = user(8, "CPU,CPU:1"), o = user(8);
   UOp x = user(8), b1 = state(b, {opaque_kernel({b, x}, "w")});
   UOp n = tolk::bind(tolk::variable("n", 1, 8), 5);
@@ -220,7 +225,8 @@ BOOST_AUTO_TEST_CASE(S_08_S_09_every_kind_of_state_is_accepted_and_leaves_its_st
   BOOST_TEST((list.src(list.nsrc() - 1).src(1) == many));
 }
 
-BOOST_AUTO_TEST_CASE(S_10_RG_21_kernels_that_need_each_others_old_contents_are_a_cycle) {
+BOOST_AUTO_TEST_CASE(kernels_that_need_each_others_old_contents_are_a_cycle,
+                     *boost::unit_test::label("S-10") * boost::unit_test::label("RG-21")) {
   tolk::schedule::clear_schedule_cache();
   UOp a = user(4), b = user(4);
   for (bool shown : {true, false}) {

@@ -6,7 +6,7 @@
 #include "schedule_support.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/schedule/kernel_graph.h"
+#include "tolk/schedule/order/kernel_graph.h"
 #include "tolk/uop/traverse.h"
 
 using namespace mini;
@@ -72,7 +72,8 @@ std::vector<std::string> variables_of(const UOp& linear) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(S_11_S_12_tensor_sinks_become_lists_and_kernels_stay) {
+BOOST_AUTO_TEST_CASE(tensor_sinks_become_lists_and_kernels_stay,
+                     *boost::unit_test::label("S-11") * boost::unit_test::label("S-12")) {
   UOp x = user(8), out = user(8);
   Counting counting;
   UOp sink = tolk::sink(std::vector<UOp>{state(out, {add_kernel({out, x})})});
@@ -86,7 +87,8 @@ BOOST_AUTO_TEST_CASE(S_11_S_12_tensor_sinks_become_lists_and_kernels_stay) {
   BOOST_TEST(counting.asked == 1);
 }
 
-BOOST_AUTO_TEST_CASE(S_13_E_01_lowered_sinks_are_kept_by_content_unless_SCACHE_is_0) {
+BOOST_AUTO_TEST_CASE(lowered_sinks_are_kept_by_content_unless_SCACHE_is_0,
+                     *boost::unit_test::label("S-13") * boost::unit_test::label("E-01")) {
   tolk::schedule::clear_schedule_cache();
   UOp x = user(8), out = user(8);
   UOp sink = tolk::sink(std::vector<UOp>{state(out, {add_kernel({out, x})})});
@@ -112,7 +114,7 @@ BOOST_AUTO_TEST_CASE(S_13_E_01_lowered_sinks_are_kept_by_content_unless_SCACHE_i
   BOOST_TEST(counting.asked == 4);
 }
 
-BOOST_AUTO_TEST_CASE(S_14_values_of_variables_are_no_part_of_the_key) {
+BOOST_AUTO_TEST_CASE(values_of_variables_are_no_part_of_the_key, *boost::unit_test::label("S-14")) {
   tolk::schedule::clear_schedule_cache();
   UOp n = tolk::variable("n", 1, 16), out = user(8), x = user(8);
   Counting counting;
@@ -128,7 +130,7 @@ BOOST_AUTO_TEST_CASE(S_14_values_of_variables_are_no_part_of_the_key) {
   BOOST_TEST((ten.vars == VarVals{{"n", 10}}));
 }
 
-BOOST_AUTO_TEST_CASE(S_20_sinks_and_calls_give_lists_and_variables) {
+BOOST_AUTO_TEST_CASE(sinks_and_calls_give_lists_and_variables, *boost::unit_test::label("S-20")) {
   UOp n = tolk::variable("n", 1, 16), out = user(8), x = user(8);
   UOp kernel = tolk::call(variable_kernel(out, n).src(0), std::vector<UOp>{out, tolk::bind(n, 7)});
   LinearWithVars raw = create_linear_with_vars(same, tolk::sink(std::vector<UOp>{state(out, {kernel})}));
@@ -148,7 +150,8 @@ BOOST_AUTO_TEST_CASE(S_20_sinks_and_calls_give_lists_and_variables) {
   BOOST_TEST(values(out, memory)[3] == 7.0);
 }
 
-BOOST_AUTO_TEST_CASE(S_21_calls_of_lists_are_written_out_with_storage_of_their_own) {
+BOOST_AUTO_TEST_CASE(calls_of_lists_are_written_out_with_storage_of_their_own,
+                     *boost::unit_test::label("S-21")) {
   UOp t = internal(8), x = user(8), y = user(8), a = user(8), b = user(8);
   UOp inner = two_kernels(t);
   // One function that calls another twice, through a temporary, and a part of an argument.
@@ -213,7 +216,7 @@ BOOST_AUTO_TEST_CASE(calls_are_scopes_of_variables) {
                 "wide in 0..100 is given for p1");
 }
 
-BOOST_AUTO_TEST_CASE(S_22_only_variables_that_kernels_use_are_returned) {
+BOOST_AUTO_TEST_CASE(only_variables_that_kernels_use_are_returned, *boost::unit_test::label("S-22")) {
   UOp n = tolk::variable("n", 1, 16), m = tolk::variable("m", 1, 16), out = user(8);
   UOp kernel =
       tolk::call(variable_kernel(out, n).src(0), std::vector<UOp>{out, tolk::bind(n, 7), tolk::bind(m, 9)});
@@ -221,7 +224,8 @@ BOOST_AUTO_TEST_CASE(S_22_only_variables_that_kernels_use_are_returned) {
   BOOST_TEST((create_linear_with_vars(same, sink).vars == VarVals{{"n", 7}}));
 }
 
-BOOST_AUTO_TEST_CASE(S_26_values_that_disagree_or_leave_their_bounds_are_refused) {
+BOOST_AUTO_TEST_CASE(values_that_disagree_or_leave_their_bounds_are_refused,
+                     *boost::unit_test::label("S-26")) {
   UOp n = tolk::variable("n", 1, 16), out = user(8);
   auto sink_of = [&](const std::vector<UOp>& binds) {
     std::vector<UOp> arguments{out};
@@ -235,14 +239,15 @@ BOOST_AUTO_TEST_CASE(S_26_values_that_disagree_or_leave_their_bounds_are_refused
   THROWS_SAYING(create_linear_with_vars(same, sink_of({far})), "bound to 17, outside its bounds 1..16");
 }
 
-BOOST_AUTO_TEST_CASE(S_27_what_is_no_list_is_refused) {
+BOOST_AUTO_TEST_CASE(what_is_no_list_is_refused, *boost::unit_test::label("S-27")) {
   UOp out = user(8), x = user(8);
   THROWS_SAYING(create_linear_with_vars(same, add_kernel({out, x}).src(0)), "expected LINEAR, got SINK");
   THROWS_SAYING(create_linear_with_vars(same, add_kernel({out, x})), "expected LINEAR, got SINK");
   THROWS_SAYING(create_linear_with_vars(same, x), "expected LINEAR, got BUFFER");
 }
 
-BOOST_AUTO_TEST_CASE(S_23_a_capture_gets_the_unplanned_schedule_and_an_empty_one_is_returned) {
+BOOST_AUTO_TEST_CASE(a_capture_gets_the_unplanned_schedule_and_an_empty_one_is_returned,
+                     *boost::unit_test::label("S-23")) {
   UOp out = user(8), x = user(8);
   std::vector<UOp> taken;
   VarVals values;
@@ -260,7 +265,8 @@ BOOST_AUTO_TEST_CASE(S_23_a_capture_gets_the_unplanned_schedule_and_an_empty_one
   BOOST_TEST(taken[0].nsrc() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(S_25_without_a_capture_the_calls_buffers_are_held_and_temporaries_planned) {
+BOOST_AUTO_TEST_CASE(without_a_capture_the_calls_buffers_are_held_and_temporaries_planned,
+                     *boost::unit_test::label("S-25")) {
   UOp out = internal(8),
       x = internal(8); // with internal slots they could be planned, but for being arguments
   LinearOptions declines;
@@ -282,7 +288,8 @@ BOOST_AUTO_TEST_CASE(S_25_without_a_capture_the_calls_buffers_are_held_and_tempo
   BOOST_TEST(list.src(0).src(1).is(Op::SLICE));
 }
 
-BOOST_AUTO_TEST_CASE(RG_09_two_answers_for_one_cached_sink_share_no_temporaries) {
+BOOST_AUTO_TEST_CASE(two_answers_for_one_cached_sink_share_no_temporaries,
+                     *boost::unit_test::label("RG-09")) {
   tolk::schedule::clear_schedule_cache();
   UOp x = user(8), t = internal(8), o = user(8);
   UOp t1 = state(t, {add_kernel({t, x})});

@@ -1,5 +1,5 @@
 // Plans of whole LINEARs.
-#include "tolk/schedule/memory_plan.h"
+#include "tolk/schedule/memory/memory_plan.h"
 
 #include <boost/test/unit_test.hpp>
 #include <ctime>

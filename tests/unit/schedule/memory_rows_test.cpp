@@ -8,7 +8,7 @@
 #include "schedule_support.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/schedule/memory_plan.h"
+#include "tolk/schedule/memory/memory_plan.h"
 
 using namespace mini;
 using namespace support;
@@ -115,7 +115,7 @@ template <typename F> auto with_setting(int64_t tolk::Config::* field, int64_t v
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(MP_01_a_simple_plan_has_no_overlap) {
+BOOST_AUTO_TEST_CASE(a_simple_plan_has_no_overlap, *boost::unit_test::label("MP-01")) {
   Planned p = plan(kSimple);
   BOOST_TEST(p.places.size() == 6u);
   BOOST_TEST(p.stats.buffers == 6u);
@@ -127,7 +127,8 @@ BOOST_AUTO_TEST_CASE(MP_01_a_simple_plan_has_no_overlap) {
   BOOST_TEST(!raw.places.contains(2));
 }
 
-BOOST_AUTO_TEST_CASE(MP_02_S_17_pinned_buffers_are_never_planned) {
+BOOST_AUTO_TEST_CASE(pinned_buffers_are_never_planned,
+                     *boost::unit_test::label("MP-02") * boost::unit_test::label("S-17")) {
   Planned p = plan(kSimple, {0, 2});
   BOOST_TEST(!p.places.contains(0));
   BOOST_TEST(!p.places.contains(2));
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(MP_02_S_17_pinned_buffers_are_never_planned) {
   BOOST_TEST((plan_memory(plain, all) == plain));
 }
 
-BOOST_AUTO_TEST_CASE(MP_03_views_of_one_buffer_live_and_move_together) {
+BOOST_AUTO_TEST_CASE(views_of_one_buffer_live_and_move_together, *boost::unit_test::label("MP-03")) {
   UOp x = user(64);
   auto part = [](const UOp& b, int64_t offset, int64_t elements, DType as = DType::F32) {
     return tolk::slice_node(b, as, offset, elements);
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(parts_at_open_offsets_move_with_the_whole) {
   BOOST_TEST((plan_memory(plain) == plain));
 }
 
-BOOST_AUTO_TEST_CASE(MP_04_small_and_different_sizes) {
+BOOST_AUTO_TEST_CASE(small_and_different_sizes, *boost::unit_test::label("MP-04")) {
   Planned p = plan({{0}, {1, 0}, {2, 1, 0}, {3, 2}}, {}, {{0, 8}, {1, 1}, {2, 3}, {3, 700}});
   BOOST_TEST(p.places.size() == 4u);
   BOOST_TEST(p.stats.bytes_before == 32 + 4 + 12 + 2800);
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(MP_04_small_and_different_sizes) {
   BOOST_TEST(planned.src(2).src(1).is(Op::SLICE));
 }
 
-BOOST_AUTO_TEST_CASE(MP_05_huge_sizes_are_planned_until_sums_leave_63_bits) {
+BOOST_AUTO_TEST_CASE(huge_sizes_are_planned_until_sums_leave_63_bits, *boost::unit_test::label("MP-05")) {
   UOp x = user(1);
   UOp big = internal(int64_t(1) << 45, "CPU", DType::I8), small = internal(4);
   UOp planned = plan_memory(
@@ -225,7 +226,9 @@ BOOST_AUTO_TEST_CASE(MP_05_huge_sizes_are_planned_until_sums_leave_63_bits) {
                         });
 }
 
-BOOST_AUTO_TEST_CASE(MP_06_MP_07_MP_08_copies_have_an_arena_of_their_own) {
+BOOST_AUTO_TEST_CASE(copies_have_an_arena_of_their_own, *boost::unit_test::label("MP-06") *
+                                                            boost::unit_test::label("MP-07") *
+                                                            boost::unit_test::label("MP-08")) {
   UOp x = user(64);
   // 1 is a copy of 0, 2 is computed from 1.
   UOp zero = internal(64), one = internal(64), two = internal(64), three = internal(64);
@@ -246,7 +249,7 @@ BOOST_AUTO_TEST_CASE(MP_06_MP_07_MP_08_copies_have_an_arena_of_their_own) {
   BOOST_TEST((arena(planned.src(1).src(1)) == arena(planned.src(2).src(1))));
 }
 
-BOOST_AUTO_TEST_CASE(MP_09_copied_buffers_rest_as_long_as_they_lived) {
+BOOST_AUTO_TEST_CASE(copied_buffers_rest_as_long_as_they_lived, *boost::unit_test::label("MP-09")) {
   std::vector<UOp> calls, staged;
   UOp out = user(64, "CPU:1");
   for (int i = 0; i < 6; ++i) {
@@ -273,7 +276,7 @@ BOOST_AUTO_TEST_CASE(MP_09_copied_buffers_rest_as_long_as_they_lived) {
   no_overlap(tolk::linear(calls), planned);
 }
 
-BOOST_AUTO_TEST_CASE(MP_10_a_plan_depends_on_the_calls_alone) {
+BOOST_AUTO_TEST_CASE(a_plan_depends_on_the_calls_alone, *boost::unit_test::label("MP-10")) {
   std::map<int, UOp> buffers, others;
   Program program;
   for (int i = 1; i < 60; ++i)
@@ -292,7 +295,8 @@ BOOST_AUTO_TEST_CASE(MP_10_a_plan_depends_on_the_calls_alone) {
       BOOST_TEST((first.src(i).src(1).arg() == other.src(i).src(1).arg()));
 }
 
-BOOST_AUTO_TEST_CASE(MP_11_S_19_buffers_deep_inside_arguments_are_replaced_there) {
+BOOST_AUTO_TEST_CASE(buffers_deep_inside_arguments_are_replaced_there,
+                     *boost::unit_test::label("MP-11") * boost::unit_test::label("S-19")) {
   UOp x0 = user(64), x1 = user(64, "CPU:1"), x = user(64, "CPU,CPU:1");
   UOp left = internal(64), right = internal(64, "CPU:1"), both = internal(64, "CPU,CPU:1"),
       out = user(64, "CPU,CPU:1");
@@ -325,7 +329,7 @@ BOOST_AUTO_TEST_CASE(MP_11_S_19_buffers_deep_inside_arguments_are_replaced_there
   BOOST_TEST(before.get(x1, 5).f == after.get(x1, 5).f);
 }
 
-BOOST_AUTO_TEST_CASE(MP_12_devices_without_views_keep_their_buffers) {
+BOOST_AUTO_TEST_CASE(devices_without_views_keep_their_buffers, *boost::unit_test::label("MP-12")) {
   auto limits = [](const std::string& device) {
     ViewLimits l;
     if (device == "CPU:1") l.alignment = 0;
@@ -353,7 +357,8 @@ BOOST_AUTO_TEST_CASE(MP_12_devices_without_views_keep_their_buffers) {
   BOOST_TEST(slices == 1);
 }
 
-BOOST_AUTO_TEST_CASE(MP_13_what_is_read_before_it_was_written_keeps_its_storage) {
+BOOST_AUTO_TEST_CASE(what_is_read_before_it_was_written_keeps_its_storage,
+                     *boost::unit_test::label("MP-13")) {
   UOp state = internal(64), out = user(64), t = internal(64), halves = internal(64);
   UOp low = tolk::slice_node(halves, DType::F32, 0, 32);
   UOp plain = tolk::linear(std::vector<UOp>{
@@ -380,7 +385,8 @@ BOOST_AUTO_TEST_CASE(MP_13_what_is_read_before_it_was_written_keeps_its_storage)
   BOOST_TEST((plan_memory(compiled) == compiled));
 }
 
-BOOST_AUTO_TEST_CASE(S_15_S_16_temporaries_are_slices_of_a_byte_arena_and_share_it) {
+BOOST_AUTO_TEST_CASE(temporaries_are_slices_of_a_byte_arena_and_share_it,
+                     *boost::unit_test::label("S-15") * boost::unit_test::label("S-16")) {
   Planned p = plan({{0}, {1, 0}, {2, 1}, {3, 2}, {4, 3}, {5, 4}});
   BOOST_TEST(p.places.size() == 6u);
   UOp arena = p.places.at(0).src(0);
@@ -391,7 +397,8 @@ BOOST_AUTO_TEST_CASE(S_15_S_16_temporaries_are_slices_of_a_byte_arena_and_share_
   BOOST_TEST(tolk::elements_of(arena) <= 2 * 256);
 }
 
-BOOST_AUTO_TEST_CASE(S_18_E_01_NO_MEMORY_PLANNER_returns_the_same_node) {
+BOOST_AUTO_TEST_CASE(NO_MEMORY_PLANNER_returns_the_same_node,
+                     *boost::unit_test::label("S-18") * boost::unit_test::label("E-01")) {
   std::map<int, UOp> buffers;
   UOp plain = linear_of(kSimple, buffers, {});
   with_setting(&tolk::Config::no_memory_planner, 1, [&] {
@@ -410,7 +417,8 @@ BOOST_AUTO_TEST_CASE(S_18_E_01_NO_MEMORY_PLANNER_returns_the_same_node) {
   BOOST_TEST(schedule({softmax(buffer({4, 8}))}, o).linear.src(0).src(1).is(Op::SLICE));
 }
 
-BOOST_AUTO_TEST_CASE(RG_06_slice_calls_are_written_out_unless_their_result_is_held) {
+BOOST_AUTO_TEST_CASE(slice_calls_are_written_out_unless_their_result_is_held,
+                     *boost::unit_test::label("RG-06")) {
   UOp x = user(64), a = internal(64), v = internal(16), w = internal(4), out = user(64);
   UOp plain = tolk::linear(std::vector<UOp>{add_kernel({a, x}), view_call(v, a, 64), view_call(w, v, 16),
                                             add_kernel({out, v, w})});

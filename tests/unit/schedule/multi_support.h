@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "schedule_support.h"
-#include "tolk/schedule/shard.h"
+#include "tolk/schedule/tensor/shard.h"
 #include "tolk/uop/traverse.h"
 
 namespace support {

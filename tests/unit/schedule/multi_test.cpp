@@ -5,8 +5,8 @@
 
 #include "multi_support.h"
 #include "tolk/base/error.h"
-#include "tolk/schedule/allreduce.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/schedule/tensor/allreduce.h"
+#include "tolk/schedule/tensor/realized.h"
 
 using namespace mini;
 using namespace support;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "multi_support.h"
-#include "tolk/schedule/circles.h"
+#include "tolk/schedule/order/write_cycles.h"
 
 using namespace mini;
 using namespace support;

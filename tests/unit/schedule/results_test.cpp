@@ -4,7 +4,7 @@
 
 #include "schedule_support.h"
 #include "tolk/base/error.h"
-#include "tolk/schedule/realized.h"
+#include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/spec.h"
 
 using namespace mini;

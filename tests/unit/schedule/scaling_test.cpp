@@ -4,10 +4,10 @@
 #include <ctime>
 
 #include "schedule_support.h"
-#include "tolk/schedule/callify.h"
-#include "tolk/schedule/early.h"
-#include "tolk/schedule/fusion.h"
-#include "tolk/schedule/graph.h"
+#include "tolk/schedule/fuse/fusion.h"
+#include "tolk/schedule/fuse/fusion_graph.h"
+#include "tolk/schedule/tensor/canonicalize.h"
+#include "tolk/schedule/tensor/parametrize.h"
 #include "tolk/uop/arena.h"
 
 using namespace mini;

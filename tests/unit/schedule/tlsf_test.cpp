@@ -1,4 +1,4 @@
-#include "tolk/schedule/tlsf.h"
+#include "tolk/schedule/memory/tlsf.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>
@@ -8,7 +8,7 @@
 
 using tolk::schedule::Tlsf;
 
-BOOST_AUTO_TEST_CASE(MP_14_tlsf_places_joins_splits_and_refuses) {
+BOOST_AUTO_TEST_CASE(tlsf_places_joins_splits_and_refuses, *boost::unit_test::label("MP-14")) {
   Tlsf memory(1024, 16);
   BOOST_TEST(memory.allocate(32) == 0);
   BOOST_TEST(memory.allocate(64) == 32);

@@ -8,8 +8,8 @@
 #include "test_backend.h"
 #include "tolk/base/error.h"
 #include "tolk/device/buffer.h"
-#include "tolk/engine/statistics.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/saved_jit.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"
@@ -76,7 +76,7 @@ void four_threads_agree(const std::string& name, Alone alone, Make make) {
 
 BOOST_FIXTURE_TEST_SUITE(buffers, Fresh)
 
-BOOST_AUTO_TEST_CASE(BU_15_a_buffer_counts_the_nodes_that_name_it) {
+BOOST_AUTO_TEST_CASE(a_buffer_counts_the_nodes_that_name_it, *boost::unit_test::label("BU-15")) {
   Device& d = tb().open();
   BufferRef buffer;
   {
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(BU_15_a_buffer_counts_the_nodes_that_name_it) {
   BOOST_TEST(d.memory().live_bytes == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(BU_16_nothing_is_left_when_all_tensors_are_gone) {
+BOOST_AUTO_TEST_CASE(nothing_is_left_when_all_tensors_are_gone, *boost::unit_test::label("BU-16")) {
   for (uint32_t streams : {0u, 1u}) {
     std::string name = tb().open_name([&](tb_options& o) { o.streams = streams; });
     DeviceScope scope(name);
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(BU_16_nothing_is_left_when_all_tensors_are_gone) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(BU_17_the_same_kernel_is_compiled_once) {
+BOOST_AUTO_TEST_CASE(the_same_kernel_is_compiled_once, *boost::unit_test::label("BU-17")) {
   std::string name = tb().open_name();
   Config config = Config::current();
   config.device = name;
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(BU_17_the_same_kernel_is_compiled_once) {
   BOOST_CHECK_THROW((a * b).values<float>(), CompileError); // the switch works
 }
 
-BOOST_AUTO_TEST_CASE(bug_26_a_tensor_does_not_share_the_callers_memory) {
+BOOST_AUTO_TEST_CASE(a_tensor_does_not_share_the_callers_memory, *boost::unit_test::label("bug-26")) {
   on_each_device(false, [](const std::string& name) {
     for (size_t n : {size_t{4}, size_t{64}, size_t{100}, size_t{1000}, size_t{1'000'000}}) {
       std::vector<float> x = floats(n, 0);
@@ -162,7 +162,8 @@ BOOST_AUTO_TEST_CASE(bug_26_a_tensor_does_not_share_the_callers_memory) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bug_19_four_threads_run_one_program_with_inputs_of_their_own) {
+BOOST_AUTO_TEST_CASE(four_threads_run_one_program_with_inputs_of_their_own,
+                     *boost::unit_test::label("bug-19")) {
   on_each_device(true, [](const std::string& name) {
     Tensor first = Tensor::from(floats(64, -4, 0.125f), {8, 8}).realize(),
            second = Tensor::from(floats(64, 2, -0.0625f), {8, 8}).realize();
@@ -174,7 +175,7 @@ BOOST_AUTO_TEST_CASE(bug_19_four_threads_run_one_program_with_inputs_of_their_ow
   });
 }
 
-BOOST_AUTO_TEST_CASE(bug_19_four_threads_load_one_saved_model_and_run_it) {
+BOOST_AUTO_TEST_CASE(four_threads_load_one_saved_model_and_run_it, *boost::unit_test::label("bug-19")) {
   on_each_device(true, [](const std::string& name) {
     auto input = [](int i) { return Tensor::from(floats(16, float(i), 0.5f), {2, 8}).realize(); };
     std::string file;

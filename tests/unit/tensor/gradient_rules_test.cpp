@@ -8,7 +8,7 @@
 #include <ctime>
 
 #include "finite_differences.h"
-#include "tolk/schedule/shard.h"
+#include "tolk/schedule/tensor/shard.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/gradient_rules.h"
 #include "tolk/tensor/tensor_internal.h"

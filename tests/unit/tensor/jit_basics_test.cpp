@@ -8,7 +8,7 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/uop/state.h"
 
@@ -28,7 +28,7 @@ template <class F> void five_sums(F&& call) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(J_01_two_calls_run_the_function_and_the_others_replay) {
+BOOST_AUTO_TEST_CASE(two_calls_run_the_function_and_the_others_replay, *boost::unit_test::label("J-01")) {
   on_each_device([](const std::string&) {
     int runs = 0;
     Jit f([&](Tensor x) {
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(J_01_two_calls_run_the_function_and_the_others_replay) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_02_the_first_call_runs_at_once) {
+BOOST_AUTO_TEST_CASE(the_first_call_runs_at_once, *boost::unit_test::label("J-02")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x * 3; });
     Tensor y = f(tensor({1, 2, 3}));
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(J_02_the_first_call_runs_at_once) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_03_a_capturer_is_installed_while_the_function_runs) {
+BOOST_AUTO_TEST_CASE(a_capturer_is_installed_while_the_function_runs, *boost::unit_test::label("J-03")) {
   std::vector<size_t> sizes;
   Jit f([&](Tensor x) {
     sizes.push_back(engine::capturing().size());
@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(J_03_a_capturer_is_installed_while_the_function_runs) {
   BOOST_TEST(engine::capturing().empty());
 }
 
-BOOST_AUTO_TEST_CASE(J_26_the_capture_is_there_after_the_second_call_and_gone_after_reset) {
+BOOST_AUTO_TEST_CASE(the_capture_is_there_after_the_second_call_and_gone_after_reset,
+                     *boost::unit_test::label("J-26")) {
   Jit f([](Tensor x) { return x + 1; });
   Tensor x = tensor({1});
   f(x);
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE(J_26_the_capture_is_there_after_the_second_call_and_gone_af
   BOOST_TEST((f.captured() == nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(J_31_reset_captures_anew_also_other_shapes) {
+BOOST_AUTO_TEST_CASE(reset_captures_anew_also_other_shapes, *boost::unit_test::label("J-31")) {
   on_each_device([](const std::string&) {
     int runs = 0;
     Jit f([&](Tensor x) {
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(J_31_reset_captures_anew_also_other_shapes) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_17_a_function_that_computes_nothing_is_no_capture) {
+BOOST_AUTO_TEST_CASE(a_function_that_computes_nothing_is_no_capture, *boost::unit_test::label("J-17")) {
   Jit f([](Tensor) {});
   Tensor x = tensor({1});
   f(x);
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(J_17_a_function_that_computes_nothing_is_no_capture) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_18_other_inputs_are_refused_and_named) {
+BOOST_AUTO_TEST_CASE(other_inputs_are_refused_and_named, *boost::unit_test::label("J-18")) {
   on_each_device([](const std::string& device) {
     Jit f([](Tensor a, Tensor b) { return a + b; });
     auto b = [] { return tensor({1, 2, 3, 4}, {2, 2}); };
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(J_18_other_inputs_are_refused_and_named) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_18_more_or_fewer_inputs_are_refused) {
+BOOST_AUTO_TEST_CASE(more_or_fewer_inputs_are_refused, *boost::unit_test::label("J-18")) {
   on_each_device([](const std::string&) {
     Jit f([](std::vector<Tensor> all) {
       Tensor sum = all[0];
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(J_18_more_or_fewer_inputs_are_refused) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_11_replays_take_the_inputs_of_their_call) {
+BOOST_AUTO_TEST_CASE(replays_take_the_inputs_of_their_call, *boost::unit_test::label("J-11")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x * 2 + 1; });
     for (int k = 1; k <= 6; ++k) {
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(J_11_replays_take_the_inputs_of_their_call) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_40_a_cache_is_updated_across_calls) {
+BOOST_AUTO_TEST_CASE(a_cache_is_updated_across_calls, *boost::unit_test::label("J-40")) {
   on_each_device([](const std::string&) {
     Tensor cache = tensor(Floats(12, 0), {4, 3});
     Variable pos("pos", 0, 3);
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(J_40_a_cache_is_updated_across_calls) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_41_another_view_of_an_input_is_refused) {
+BOOST_AUTO_TEST_CASE(another_view_of_an_input_is_refused, *boost::unit_test::label("J-41")) {
   on_each_device([](const std::string&) {
     Tensor base = tensor(ramp(10));
     Jit f([](Tensor x) { return x + 1; });
@@ -192,7 +193,7 @@ BOOST_AUTO_TEST_CASE(J_41_another_view_of_an_input_is_refused) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_42_other_bound_variables_of_an_input_are_refused) {
+BOOST_AUTO_TEST_CASE(other_bound_variables_of_an_input_are_refused, *boost::unit_test::label("J-42")) {
   Variable i("i", 1, 8), j("j", 1, 8);
   Jit f([](Tensor x) { return x + 1; });
   auto part = [&](const SInt& size) { return tensor(ramp(8)).narrow(0, 0, size); };
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(J_42_other_bound_variables_of_an_input_are_refused) {
   BOOST_TEST((y.values<float>() == Floats{1, 2, 3, 4, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(JB_01_simple_add) {
+BOOST_AUTO_TEST_CASE(simple_add, *boost::unit_test::label("JB-01")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return (a + b).realize(); });
     five_sums(f);
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(JB_01_simple_add) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_02_reset_then_another_shape) {
+BOOST_AUTO_TEST_CASE(reset_then_another_shape, *boost::unit_test::label("JB-02")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return (a + b).realize(); });
     five_sums(f);
@@ -224,7 +225,7 @@ BOOST_AUTO_TEST_CASE(JB_02_reset_then_another_shape) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_03_results_that_are_not_realized_are) {
+BOOST_AUTO_TEST_CASE(results_that_are_not_realized_are, *boost::unit_test::label("JB-03")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return a + b; });
     five_sums(f);
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(JB_03_results_that_are_not_realized_are) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_04_lists_and_maps_are_results) {
+BOOST_AUTO_TEST_CASE(lists_and_maps_are_results, *boost::unit_test::label("JB-04")) {
   Jit list([](Tensor a, Tensor b) { return std::vector<Tensor>{a + b}; });
   five_sums([&](Tensor a, Tensor b) { return list(a, b)[0]; });
   BOOST_TEST(list.captured()->num_kernels() == 1u);
@@ -241,7 +242,7 @@ BOOST_AUTO_TEST_CASE(JB_04_lists_and_maps_are_results) {
   BOOST_TEST(map.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(JB_05_several_outputs) {
+BOOST_AUTO_TEST_CASE(several_outputs, *boost::unit_test::label("JB-05")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return std::tuple<Tensor, Tensor, Tensor>{a + b, a - b, a * b}; });
     for (int i = 0; i < 5; ++i) {
@@ -255,21 +256,21 @@ BOOST_AUTO_TEST_CASE(JB_05_several_outputs) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_06_nothing_jitted) {
+BOOST_AUTO_TEST_CASE(nothing_jitted, *boost::unit_test::label("JB-06")) {
   Jit f([](Tensor a, Tensor b) { Tensor unused = a + b; });
   int refused = 0;
   for (int i = 0; i < 5; ++i) refused += !refusal<JitError>([&] { f(tensor({1}), tensor({2})); }).empty();
   BOOST_TEST(refused == 4);
 }
 
-BOOST_AUTO_TEST_CASE(JB_07_JIT_0_captures_nothing) {
+BOOST_AUTO_TEST_CASE(JIT_0_captures_nothing, *boost::unit_test::label("JB-07")) {
   Settings off([](Config& c) { c.jit = 0; });
   Jit f([](Tensor a, Tensor b) { return a + b; });
   five_sums(f);
   BOOST_TEST((f.captured() == nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(P_30_JIT_0_calls_leave_the_phase_alone) {
+BOOST_AUTO_TEST_CASE(JIT_0_calls_leave_the_phase_alone, *boost::unit_test::label("P-30")) {
   int runs = 0;
   Jit f([&](Tensor x) {
     ++runs;
@@ -294,7 +295,7 @@ BOOST_AUTO_TEST_CASE(P_30_JIT_0_calls_leave_the_phase_alone) {
   BOOST_TEST((f.captured() != nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(JB_08_a_constant_kernel_is_captured_too) {
+BOOST_AUTO_TEST_CASE(a_constant_kernel_is_captured_too, *boost::unit_test::label("JB-08")) {
   Jit f([](Tensor a, Tensor b) {
     Tensor zeros = Tensor::zeros({4, 4}).clone().realize();
     return a + b;
@@ -303,7 +304,7 @@ BOOST_AUTO_TEST_CASE(JB_08_a_constant_kernel_is_captured_too) {
   BOOST_TEST(f.captured()->num_kernels() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(JB_09_a_CAPTURING_0_region_is_no_part_of_the_capture) {
+BOOST_AUTO_TEST_CASE(a_CAPTURING_0_region_is_no_part_of_the_capture, *boost::unit_test::label("JB-09")) {
   Jit f([](Tensor a, Tensor b) {
     {
       Settings quiet([](Config& c) { c.capturing = 0; });
@@ -315,14 +316,14 @@ BOOST_AUTO_TEST_CASE(JB_09_a_CAPTURING_0_region_is_no_part_of_the_capture) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(JB_10_another_shape_after_the_capture) {
+BOOST_AUTO_TEST_CASE(another_shape_after_the_capture, *boost::unit_test::label("JB-10")) {
   Jit f([](Tensor a, Tensor b) { return a + b; });
   five_sums(f);
   Tensor a = tensor(random_floats(100), {10, 10}), b = tensor(random_floats(400), {20, 20});
   BOOST_TEST(has(refusal<JitError>([&] { f(a, b); }), "input 1 mismatch"));
 }
 
-BOOST_AUTO_TEST_CASE(JB_11_another_view_offset) {
+BOOST_AUTO_TEST_CASE(another_view_offset, *boost::unit_test::label("JB-11")) {
   Jit f([](Tensor x) { return x + 1; });
   int refused_at = 0;
   for (int i = 1; i <= 4 && refused_at == 0; ++i) {
@@ -332,7 +333,8 @@ BOOST_AUTO_TEST_CASE(JB_11_another_view_offset) {
   BOOST_TEST(refused_at == 3);
 }
 
-BOOST_AUTO_TEST_CASE(JB_12_P_28_duplicate_inputs_are_refused_at_once) {
+BOOST_AUTO_TEST_CASE(duplicate_inputs_are_refused_at_once,
+                     *boost::unit_test::label("JB-12") * boost::unit_test::label("P-28")) {
   Jit f([](Tensor a, Tensor b) { return a + b; });
   Tensor x = tensor({1, 2});
   BOOST_TEST(has(refusal<JitError>([&] { f(x, x); }), "duplicate inputs to JIT"));
@@ -342,14 +344,14 @@ BOOST_AUTO_TEST_CASE(JB_12_P_28_duplicate_inputs_are_refused_at_once) {
   BOOST_TEST(f.cnt() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(P_28_duplicate_inputs) {
+BOOST_AUTO_TEST_CASE(duplicate_inputs, *boost::unit_test::label("P-28")) {
   Jit f([](std::vector<Tensor> all) { return all[0] + all[1]; });
   Tensor x = tensor({1, 2});
   Tensor again = x.reshape({2, 1});
   BOOST_TEST(has(refusal<JitError>([&] { f({x.reshape({1, 2}), again}); }), "duplicate inputs to JIT"));
 }
 
-BOOST_AUTO_TEST_CASE(JB_13_keyword_inputs_in_any_order) {
+BOOST_AUTO_TEST_CASE(keyword_inputs_in_any_order, *boost::unit_test::label("JB-13")) {
   Jit f([](const Arguments& in) { return in["first"] * 2 + in["second"]; });
   for (int i = 0; i < 5; ++i) {
     Floats a = random_floats(100), b = random_floats(100);
@@ -364,7 +366,7 @@ BOOST_AUTO_TEST_CASE(JB_13_keyword_inputs_in_any_order) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(JB_15_a_tensor_in_a_list) {
+BOOST_AUTO_TEST_CASE(a_tensor_in_a_list, *boost::unit_test::label("JB-15")) {
   Jit f([](Tensor a, std::vector<Tensor> list) { return a + list[0]; });
   five_sums([&](Tensor a, Tensor b) { return f(a, {b}); });
   BOOST_TEST(f.captured()->num_kernels() == 1u);
@@ -381,7 +383,7 @@ struct Model {
 };
 } // namespace
 
-BOOST_AUTO_TEST_CASE(JB_16_a_method_with_a_member_tensor) {
+BOOST_AUTO_TEST_CASE(a_method_with_a_member_tensor, *boost::unit_test::label("JB-16")) {
   Floats a = random_floats(100);
   Model model{tensor(a, {10, 10})};
   Jit f(&Model::add);
@@ -392,7 +394,8 @@ BOOST_AUTO_TEST_CASE(JB_16_a_method_with_a_member_tensor) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(P_38_JB_39_one_Jit_for_two_instances_replays_the_first) {
+BOOST_AUTO_TEST_CASE(one_Jit_for_two_instances_replays_the_first,
+                     *boost::unit_test::label("P-38") * boost::unit_test::label("JB-39")) {
   Model one{tensor({1})}, two{tensor({2})};
   Jit f(&Model::add);
   for (int i = 0; i < 3; ++i) BOOST_TEST(f(one, tensor({float(i)})).item() == 1 + i);
@@ -403,7 +406,8 @@ BOOST_AUTO_TEST_CASE(P_38_JB_39_one_Jit_for_two_instances_replays_the_first) {
   for (int i = 0; i < 3; ++i) BOOST_TEST(own(two, tensor({float(i)})).item() == 2 + i);
 }
 
-BOOST_AUTO_TEST_CASE(JB_39_a_shared_jit_answers_with_the_scale_of_the_first_instance) {
+BOOST_AUTO_TEST_CASE(a_shared_jit_answers_with_the_scale_of_the_first_instance,
+                     *boost::unit_test::label("JB-39")) {
   struct Scaled {
     float scale;
   };
@@ -413,7 +417,7 @@ BOOST_AUTO_TEST_CASE(JB_39_a_shared_jit_answers_with_the_scale_of_the_first_inst
   BOOST_TEST(f(&second, tensor({1})).item() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(JB_17_an_input_of_one_element) {
+BOOST_AUTO_TEST_CASE(an_input_of_one_element, *boost::unit_test::label("JB-17")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return a + b; });
     for (int i = 0; i < 5; ++i)
@@ -422,14 +426,14 @@ BOOST_AUTO_TEST_CASE(JB_17_an_input_of_one_element) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_18_a_result_that_is_no_tensor) {
+BOOST_AUTO_TEST_CASE(a_result_that_is_no_tensor, *boost::unit_test::label("JB-18")) {
   Jit f([](Tensor a, Tensor b) -> std::any { return std::vector<std::any>{std::any(a + b), std::any(1)}; });
   Tensor a = tensor({1}), b = tensor({2});
   BOOST_TEST(has(refusal<JitError>([&] { f(a, b); }), "JIT return contains non-Tensor value of type int"));
   BOOST_TEST(engine::capturing().empty());
 }
 
-BOOST_AUTO_TEST_CASE(P_12_results_are_tensors_and_containers_of_them) {
+BOOST_AUTO_TEST_CASE(results_are_tensors_and_containers_of_them, *boost::unit_test::label("P-12")) {
   Tensor x = tensor({1, 2});
   auto returns = [&](const std::function<std::any(const Tensor&)>& value) {
     return refusal<JitError>([&] {
@@ -461,7 +465,7 @@ BOOST_AUTO_TEST_CASE(P_12_results_are_tensors_and_containers_of_them) {
   static_assert(!tolk::detail::is_jit_argument<Model>);
 }
 
-BOOST_AUTO_TEST_CASE(JB_24_outputs_share_storage_after_the_capture) {
+BOOST_AUTO_TEST_CASE(outputs_share_storage_after_the_capture, *boost::unit_test::label("JB-24")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x.sum(); });
     Tensor r1 = f(tensor({1, 1})), r2 = f(tensor({2, 2})), r3 = f(tensor({3, 3}));
@@ -472,7 +476,7 @@ BOOST_AUTO_TEST_CASE(JB_24_outputs_share_storage_after_the_capture) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_25_clones_are_independent) {
+BOOST_AUTO_TEST_CASE(clones_are_independent, *boost::unit_test::label("JB-25")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x.sum(); });
     std::vector<Tensor> kept;
@@ -481,7 +485,8 @@ BOOST_AUTO_TEST_CASE(JB_25_clones_are_independent) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_40_the_captured_result_is_the_same_from_the_second_call_on) {
+BOOST_AUTO_TEST_CASE(the_captured_result_is_the_same_from_the_second_call_on,
+                     *boost::unit_test::label("P-40")) {
   Jit f([](Tensor x) { return std::vector<Tensor>{x + 1, x * 2}; });
   std::vector<std::vector<Tensor>> results;
   for (int i = 0; i < 5; ++i) results.push_back(f(tensor({float(i)})));

@@ -7,13 +7,13 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
 
 using namespace tolk;
 using namespace jit_test;
 
-BOOST_AUTO_TEST_CASE(JB_23_a_lazy_weight_of_the_closure) {
+BOOST_AUTO_TEST_CASE(a_lazy_weight_of_the_closure, *boost::unit_test::label("JB-23")) {
   on_each_device([](const std::string&) {
     Tensor w = Tensor::eye(5, 5, 0, DType::F32);
     Jit f([&](Tensor x) { return w.matmul(x); });
@@ -65,7 +65,8 @@ BOOST_AUTO_TEST_CASE(equal_inputs_at_both_first_calls_and_a_graph_that_is_kept) 
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_26_P_26_constants_are_no_inputs) {
+BOOST_AUTO_TEST_CASE(constants_are_no_inputs,
+                     *boost::unit_test::label("JB-26") * boost::unit_test::label("P-26")) {
   Jit f([](Tensor x) { return x + 1; });
   auto refused = [&](const Tensor& x) {
     return has(refusal<JitError>([&] { f(x); }), "JIT inputs must be real buffers; use .clone()");
@@ -77,13 +78,13 @@ BOOST_AUTO_TEST_CASE(JB_26_P_26_constants_are_no_inputs) {
   for (int i = 0; i < 3; ++i) BOOST_TEST(f(Tensor::constant(DType::F32, i).clone()).item() == i + 1);
 }
 
-BOOST_AUTO_TEST_CASE(P_26_constants_are_no_inputs_in_containers_either) {
+BOOST_AUTO_TEST_CASE(constants_are_no_inputs_in_containers_either, *boost::unit_test::label("P-26")) {
   Jit f([](std::vector<Tensor> x) { return x[0] + 1; });
   BOOST_TEST(has(refusal<JitError>([&] { f({Tensor::zeros({2})}); }),
                  "JIT inputs must be real buffers; use .clone()"));
 }
 
-BOOST_AUTO_TEST_CASE(JB_26_a_realized_constant) {
+BOOST_AUTO_TEST_CASE(a_realized_constant, *boost::unit_test::label("JB-26")) {
   // Where the row expects a refusal: realizing a constant gives it storage here, so it is an input like
   // others.
   Jit f([](Tensor x) { return x + 1; });
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(JB_26_a_realized_constant) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(JB_27_an_empty_output_argument) {
+BOOST_AUTO_TEST_CASE(an_empty_output_argument, *boost::unit_test::label("JB-27")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { b.assign(a + 1).realize(); });
     for (int i = 0; i <= 3; ++i) {
@@ -105,7 +106,7 @@ BOOST_AUTO_TEST_CASE(JB_27_an_empty_output_argument) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_28_in_place_addition_to_an_input) {
+BOOST_AUTO_TEST_CASE(in_place_addition_to_an_input, *boost::unit_test::label("JB-28")) {
   on_each_device([](const std::string&) {
     for (DType dtype : {DType::F32, DType::I8}) {
       Tensor a = tensor(Floats(4, 0)).cast(dtype).realize();
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(JB_28_in_place_addition_to_an_input) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_29_a_host_literal_inside) {
+BOOST_AUTO_TEST_CASE(a_host_literal_inside, *boost::unit_test::label("JB-29")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a) { return a + Tensor::from(Floats{1, 2, 3}, {3}); });
     for (int i = 0; i < 6; ++i) {
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_host_literal_that_nobody_keeps_starts_anew_too) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_30_clone_inside) {
+BOOST_AUTO_TEST_CASE(clone_inside, *boost::unit_test::label("JB-30")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a) { return a.clone(); });
     for (int i = 0; i < 5; ++i) {
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(JB_30_clone_inside) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_31_explicit_and_implicit_inputs_and_outputs) {
+BOOST_AUTO_TEST_CASE(explicit_and_implicit_inputs_and_outputs, *boost::unit_test::label("JB-31")) {
   on_each_device([](const std::string&) {
     auto set = [](Tensor& t, float v) { t.assign(Tensor::constant(DType::F32, v, {1})).realize(); };
     Tensor in = tensor({-1}), out = tensor({-1});
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(JB_31_explicit_and_implicit_inputs_and_outputs) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_32_a_view_with_a_constant_offset) {
+BOOST_AUTO_TEST_CASE(a_view_with_a_constant_offset, *boost::unit_test::label("JB-32")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x + 1; });
     for (int i = 0; i < 5; ++i) {
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(JB_32_a_view_with_a_constant_offset) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_33_counters_count_replays) {
+BOOST_AUTO_TEST_CASE(counters_count_replays, *boost::unit_test::label("JB-33")) {
   Jit f([](Tensor x) {
     Tensor a = (x + 1).realize(), b = (a * 2).realize();
     return (b - 1).realize();
@@ -219,7 +220,8 @@ BOOST_AUTO_TEST_CASE(JB_33_counters_count_replays) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(JB_35_J_16_nested_captures_are_refused) {
+BOOST_AUTO_TEST_CASE(nested_captures_are_refused,
+                     *boost::unit_test::label("JB-35") * boost::unit_test::label("J-16")) {
   Jit inner([](Tensor x) { return x + 1; });
   Jit outer([&](Tensor x) { return inner(x) * 2; });
   Tensor x = tensor({3});
@@ -229,7 +231,8 @@ BOOST_AUTO_TEST_CASE(JB_35_J_16_nested_captures_are_refused) {
   BOOST_TEST(engine::capturing().empty());
 }
 
-BOOST_AUTO_TEST_CASE(J_16_a_jit_that_is_captured_already_is_refused_inside_a_capture_too) {
+BOOST_AUTO_TEST_CASE(a_jit_that_is_captured_already_is_refused_inside_a_capture_too,
+                     *boost::unit_test::label("J-16")) {
   Jit inner([](Tensor x) { return x + 1; });
   for (int i = 0; i < 3; ++i) inner(tensor({float(i)}));
   Jit outer([&](Tensor x) { return inner(x) * 2; });
@@ -254,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_function_that_calls_its_own_jit_is_refused) {
   for (int i = 0; i < 3; ++i) BOOST_TEST(f(tensor({float(i)})).item() == i + 1);
 }
 
-BOOST_AUTO_TEST_CASE(JB_36_data_cannot_be_read_in_a_capture) {
+BOOST_AUTO_TEST_CASE(data_cannot_be_read_in_a_capture, *boost::unit_test::label("JB-36")) {
   const char* words = "reading tensor data inside a capture would freeze its present value";
   Tensor x = tensor({1, 2});
   Jit item([](Tensor t) { return t + t.sum().item(); });
@@ -273,7 +276,7 @@ BOOST_AUTO_TEST_CASE(JB_36_data_cannot_be_read_in_a_capture) {
   for (int i = 0; i < 3; ++i) BOOST_TEST((allowed(x).values<float>() == Floats{2, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(JB_37_constants_and_branches_are_frozen) {
+BOOST_AUTO_TEST_CASE(constants_and_branches_are_frozen, *boost::unit_test::label("JB-37")) {
   Jit scaled([](Tensor x, int factor) { return x * factor; });
   std::vector<double> got;
   for (int i = 0; i < 4; ++i) got.push_back(scaled(tensor({1}), i + 1).item());
@@ -284,7 +287,8 @@ BOOST_AUTO_TEST_CASE(JB_37_constants_and_branches_are_frozen) {
   BOOST_TEST((got == std::vector<double>{2, 0, 0, 0}));
 }
 
-BOOST_AUTO_TEST_CASE(JB_38_P_33_positional_then_keyword) {
+BOOST_AUTO_TEST_CASE(positional_then_keyword,
+                     *boost::unit_test::label("JB-38") * boost::unit_test::label("P-33")) {
   Jit f([](const Arguments& in) { return (in.named().empty() ? in[0] : in["x"]) + 1; });
   for (int i = 0; i < 2; ++i) f(Arguments{tensor({1})});
   std::string message = refusal<JitError>([&] { f(Arguments{}.with("x", tensor({1}))); });
@@ -292,7 +296,7 @@ BOOST_AUTO_TEST_CASE(JB_38_P_33_positional_then_keyword) {
   BOOST_TEST(has(message, "expected names [0], got [x]"), message);
 }
 
-BOOST_AUTO_TEST_CASE(P_33_a_positional_input_that_becomes_a_named_one) {
+BOOST_AUTO_TEST_CASE(a_positional_input_that_becomes_a_named_one, *boost::unit_test::label("P-33")) {
   Jit f([](const Arguments& in) { return in.named().empty() ? in[0] + in[1] : in[0] + in["b"]; });
   Tensor a = tensor({1}), b = tensor({2});
   f(Arguments{a, b}), f(Arguments{a, b});
@@ -300,7 +304,7 @@ BOOST_AUTO_TEST_CASE(P_33_a_positional_input_that_becomes_a_named_one) {
   BOOST_TEST(f(Arguments{a, b}).item() == 3);
 }
 
-BOOST_AUTO_TEST_CASE(JB_40_host_side_effects_happen_twice) {
+BOOST_AUTO_TEST_CASE(host_side_effects_happen_twice, *boost::unit_test::label("JB-40")) {
   int counter = 0;
   Jit f([&](Tensor x) {
     ++counter;
@@ -310,7 +314,8 @@ BOOST_AUTO_TEST_CASE(JB_40_host_side_effects_happen_twice) {
   BOOST_TEST(counter == 2);
 }
 
-BOOST_AUTO_TEST_CASE(JB_43_P_32_a_failed_capture_leaves_a_clean_state) {
+BOOST_AUTO_TEST_CASE(a_failed_capture_leaves_a_clean_state,
+                     *boost::unit_test::label("JB-43") * boost::unit_test::label("P-32")) {
   on_each_device([](const std::string&) {
     int calls = 0;
     Tensor lazy = tensor({5}) * 2;
@@ -330,7 +335,8 @@ BOOST_AUTO_TEST_CASE(JB_43_P_32_a_failed_capture_leaves_a_clean_state) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_32_a_capture_that_fails_midway_still_computes_what_it_recorded) {
+BOOST_AUTO_TEST_CASE(a_capture_that_fails_midway_still_computes_what_it_recorded,
+                     *boost::unit_test::label("P-32")) {
   Tensor lazy = tensor({5}) * 2;
   int calls = 0;
   Jit f([&](Tensor x) {
@@ -345,7 +351,7 @@ BOOST_AUTO_TEST_CASE(P_32_a_capture_that_fails_midway_still_computes_what_it_rec
   BOOST_TEST(lazy.item() == 10);
 }
 
-BOOST_AUTO_TEST_CASE(JB_44_chained_kernels_through_a_temporary) {
+BOOST_AUTO_TEST_CASE(chained_kernels_through_a_temporary, *boost::unit_test::label("JB-44")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) {
       Tensor doubled = (x * 2).contiguous();
@@ -358,7 +364,7 @@ BOOST_AUTO_TEST_CASE(JB_44_chained_kernels_through_a_temporary) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_45_a_running_sum_and_a_scalar) {
+BOOST_AUTO_TEST_CASE(a_running_sum_and_a_scalar, *boost::unit_test::label("JB-45")) {
   on_each_device([](const std::string&) {
     Jit running([](Tensor x) {
       Tensor i = Tensor::arange(8).reshape({8, 1}), j = Tensor::arange(8).reshape({1, 8});
@@ -374,7 +380,7 @@ BOOST_AUTO_TEST_CASE(JB_45_a_running_sum_and_a_scalar) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_24_names_are_positions_then_names_in_order) {
+BOOST_AUTO_TEST_CASE(names_are_positions_then_names_in_order, *boost::unit_test::label("P-24")) {
   Jit f([](Tensor a, int, const Arguments& in) { return a + in[0] + in["z"] + in["b"]; });
   Tensor a = tensor({1}), c = tensor({2}), z = tensor({3}), b = tensor({4});
   for (int i = 0; i < 2; ++i) f(a, 7, Arguments{c}.with("z", z).with("b", b));
@@ -383,7 +389,7 @@ BOOST_AUTO_TEST_CASE(P_24_names_are_positions_then_names_in_order) {
   BOOST_TEST(f.captured()->expected().size() == 4u);
 }
 
-BOOST_AUTO_TEST_CASE(P_25_containers_one_level_deep_hold_inputs) {
+BOOST_AUTO_TEST_CASE(containers_one_level_deep_hold_inputs, *boost::unit_test::label("P-25")) {
   Jit f([](std::vector<Tensor> list, std::map<std::string, Tensor> map, std::pair<Tensor, int> pair) {
     return list[0] + map.at("m") + pair.first;
   });
@@ -405,12 +411,12 @@ struct Batch {
 };
 } // namespace
 
-BOOST_AUTO_TEST_CASE(P_25_a_struct_says_where_its_tensors_are) {
+BOOST_AUTO_TEST_CASE(a_struct_says_where_its_tensors_are, *boost::unit_test::label("P-25")) {
   Jit f([](const Batch& b) { return b.data - b.labels; });
   for (int i = 0; i < 4; ++i) BOOST_TEST(f(Batch{tensor({float(i)}), tensor({1})}).item() == i - 1);
 }
 
-BOOST_AUTO_TEST_CASE(P_27_lazy_inputs_are_realized_first) {
+BOOST_AUTO_TEST_CASE(lazy_inputs_are_realized_first, *boost::unit_test::label("P-27")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x + 1; });
     for (int i = 0; i < 4; ++i) BOOST_TEST(f(tensor({float(i)}) * 2).item() == 2 * i + 1);
@@ -418,7 +424,7 @@ BOOST_AUTO_TEST_CASE(P_27_lazy_inputs_are_realized_first) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_29_variables_come_from_views_and_sizes) {
+BOOST_AUTO_TEST_CASE(variables_come_from_views_and_sizes, *boost::unit_test::label("P-29")) {
   Variable n("n", 1, 8);
   Jit f([](Tensor x, SInt) { return x + 1; });
   Tensor x = tensor(ramp(8));
@@ -431,7 +437,7 @@ BOOST_AUTO_TEST_CASE(P_29_variables_come_from_views_and_sizes) {
     BOOST_TEST((f(x.narrow(0, 0, n.bind(i)), n.bind(i)).values<float>() == ramp(size_t(i), 1)));
 }
 
-BOOST_AUTO_TEST_CASE(P_34_what_an_input_must_keep) {
+BOOST_AUTO_TEST_CASE(what_an_input_must_keep, *boost::unit_test::label("P-34")) {
   Variable i("i", 1, 8), j("j", 1, 8);
   Jit f([](Tensor x) { return x + 1; });
   auto part = [](const Tensor& t, const SInt& size) { return t.narrow(0, 0, size); };
@@ -444,7 +450,7 @@ BOOST_AUTO_TEST_CASE(P_34_what_an_input_must_keep) {
   BOOST_TEST((f(part(tensor(ramp(8)), i.bind(4))).values<float>() == ramp(4, 1)));
 }
 
-BOOST_AUTO_TEST_CASE(P_35_the_capture_is_logged) {
+BOOST_AUTO_TEST_CASE(the_capture_is_logged, *boost::unit_test::label("P-35")) {
   Jit f([](Tensor x) {
     Tensor a = (x + 1).realize();
     return a * 2;
@@ -458,7 +464,7 @@ BOOST_AUTO_TEST_CASE(P_35_the_capture_is_logged) {
   BOOST_TEST(!has(text, "JIT captured"), text);
 }
 
-BOOST_AUTO_TEST_CASE(P_36_long_replays_are_logged) {
+BOOST_AUTO_TEST_CASE(long_replays_are_logged, *boost::unit_test::label("P-36")) {
   Settings plain([](Config& c) { c.jit = 2; });
   for (int kernels : {9, 10}) {
     Jit f([&](Tensor x) {

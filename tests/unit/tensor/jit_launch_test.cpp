@@ -8,9 +8,9 @@
 #include "engine_support.h"
 #include "jit_support.h"
 #include "test_backend.h"
-#include "tolk/engine/compile_linear.h"
-#include "tolk/engine/prune.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/capture/prune.h"
+#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
 
 using namespace tolk;
@@ -38,7 +38,7 @@ int64_t memory() { return engine::GlobalCounters::get().mem_used; }
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(J_04_schedules_are_recorded_and_run_after_the_function) {
+BOOST_AUTO_TEST_CASE(schedules_are_recorded_and_run_after_the_function, *boost::unit_test::label("J-04")) {
   Fresh x;
   uint64_t entry = 0, exit = 0;
   Jit f([&](Tensor t) {
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(J_04_schedules_are_recorded_and_run_after_the_function) {
   BOOST_TEST(x.counters().kernels_run == exit + 3);
 }
 
-BOOST_AUTO_TEST_CASE(J_12_replays_pass_the_values_of_their_call) {
+BOOST_AUTO_TEST_CASE(replays_pass_the_values_of_their_call, *boost::unit_test::label("J-12")) {
   Fresh x;
   Variable n("n", 1, 16);
   Tensor a = tensor(ramp(16));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(J_12_replays_pass_the_values_of_their_call) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_12_launch_sizes_follow_the_values) {
+BOOST_AUTO_TEST_CASE(launch_sizes_follow_the_values, *boost::unit_test::label("J-12")) {
   // A kernel with one work-item for each element, in the place of the one that code generation makes.
   Fresh x;
   Variable n("n", 1, 16);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(J_12_launch_sizes_follow_the_values) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(J_33_wait_returns_when_the_work_is_done) {
+BOOST_AUTO_TEST_CASE(wait_returns_when_the_work_is_done, *boost::unit_test::label("J-33")) {
   tb().reset();
   DeviceScope scope(tb().open_name([](tb_options& o) { o.streams = 1, o.graph = 0; }));
   Device& device = tolk::device(Config::current().device);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(J_33_wait_returns_when_the_work_is_done) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(P_04_pruned_kernels_run_once) {
+BOOST_AUTO_TEST_CASE(pruned_kernels_run_once, *boost::unit_test::label("P-04")) {
   Fresh x;
   Tensor w = tensor({1, 2, 3});
   JitOptions prune;
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(P_04_pruned_kernels_run_once) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(PR_07_nothing_is_launched_when_everything_would_be_pruned) {
+BOOST_AUTO_TEST_CASE(nothing_is_launched_when_everything_would_be_pruned, *boost::unit_test::label("PR-07")) {
   Fresh x;
   Tensor w = tensor({1, 2, 3}), t = tensor({1});
   JitOptions prune;
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(PR_07_nothing_is_launched_when_everything_would_be_pruned) 
   BOOST_TEST(x.counters().kernels_run == before);
 }
 
-BOOST_AUTO_TEST_CASE(SY_11_nothing_is_launched_for_a_value_out_of_range) {
+BOOST_AUTO_TEST_CASE(nothing_is_launched_for_a_value_out_of_range, *boost::unit_test::label("SY-11")) {
   Fresh x;
   Variable narrow("n", 1, 8), wide("n", 1, 20);
   Tensor a = tensor(random_floats(20));
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(SY_11_nothing_is_launched_for_a_value_out_of_range) {
   BOOST_TEST(x.counters().kernels_run == before);
 }
 
-BOOST_AUTO_TEST_CASE(RG_20_a_refused_call_launches_nothing) {
+BOOST_AUTO_TEST_CASE(a_refused_call_launches_nothing, *boost::unit_test::label("RG-20")) {
   Fresh x;
   Tensor state = tensor({1, 2});
   Jit f([&](Tensor t) { state.assign(state + t).realize(); });
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(RG_20_a_refused_call_launches_nothing) {
   BOOST_TEST((state.values<float>() == Floats{3, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(P_07_a_single_kernel_is_no_graph_unless_asked_for) {
+BOOST_AUTO_TEST_CASE(a_single_kernel_is_no_graph_unless_asked_for, *boost::unit_test::label("P-07")) {
   for (int64_t one : {0, 1}) {
     Fresh x(true);
     Settings settings([&](Config& c) { c.graph_one_kernel = one; });
@@ -190,7 +190,8 @@ BOOST_AUTO_TEST_CASE(P_07_a_single_kernel_is_no_graph_unless_asked_for) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(P_22_free_intermediates_gives_back_temporaries_and_outputs) {
+BOOST_AUTO_TEST_CASE(free_intermediates_gives_back_temporaries_and_outputs,
+                     *boost::unit_test::label("P-22")) {
   Fresh x;
   Jit f([](Tensor t) {
     Tensor a = (t + 1).contiguous(), b = (a * 2).contiguous();
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(P_22_free_intermediates_gives_back_temporaries_and_outputs)
   BOOST_TEST(x.counters().live_bytes <= live);
 }
 
-BOOST_AUTO_TEST_CASE(P_23_free_intermediates_drops_graphs) {
+BOOST_AUTO_TEST_CASE(free_intermediates_drops_graphs, *boost::unit_test::label("P-23")) {
   Fresh x(true);
   Jit f([](Tensor t) {
     Tensor a = (t + 1).contiguous(), b = (a * 2).contiguous();
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(P_23_free_intermediates_drops_graphs) {
   BOOST_TEST(x.counters().graph_create == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(FR_03_a_dropped_capture_leaves_no_graphs_and_no_memory) {
+BOOST_AUTO_TEST_CASE(a_dropped_capture_leaves_no_graphs_and_no_memory, *boost::unit_test::label("FR-03")) {
   Fresh x(true);
   Tensor w = tensor(random_floats(100));
   int64_t before = memory();
@@ -245,7 +246,7 @@ BOOST_AUTO_TEST_CASE(FR_03_a_dropped_capture_leaves_no_graphs_and_no_memory) {
   BOOST_TEST(memory() == before);
 }
 
-BOOST_AUTO_TEST_CASE(RG_18_settings_take_effect_between_captures) {
+BOOST_AUTO_TEST_CASE(settings_take_effect_between_captures, *boost::unit_test::label("RG-18")) {
   auto graphs_of = [](const std::function<void(Config&)>& change) {
     Fresh x(true);
     Settings settings(change);
@@ -278,7 +279,8 @@ BOOST_AUTO_TEST_CASE(RG_18_settings_take_effect_between_captures) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(P_10_JB_34_the_beam_width_is_asked_for_at_the_capture_alone) {
+BOOST_AUTO_TEST_CASE(the_beam_width_is_asked_for_at_the_capture_alone,
+                     *boost::unit_test::label("P-10") * boost::unit_test::label("JB-34")) {
   // There is no search here; what is tested is that lowering asks for its width, once for each kernel.
   Fresh x;
   engine::clear_caches();
@@ -298,7 +300,7 @@ BOOST_AUTO_TEST_CASE(P_10_JB_34_the_beam_width_is_asked_for_at_the_capture_alone
   BOOST_TEST(kernels == 2);
 }
 
-BOOST_AUTO_TEST_CASE(JB_34_a_kernel_is_searched_once_however_often_it_occurs) {
+BOOST_AUTO_TEST_CASE(a_kernel_is_searched_once_however_often_it_occurs, *boost::unit_test::label("JB-34")) {
   Fresh x;
   engine::clear_caches();
   int searches = 0;
@@ -318,7 +320,7 @@ BOOST_AUTO_TEST_CASE(JB_34_a_kernel_is_searched_once_however_often_it_occurs) {
   BOOST_TEST(searches == 1);
 }
 
-BOOST_AUTO_TEST_CASE(P_31_the_first_call_may_do_without_beam) {
+BOOST_AUTO_TEST_CASE(the_first_call_may_do_without_beam, *boost::unit_test::label("P-31")) {
   for (int64_t ignore : {0, 1}) {
     std::vector<int64_t> widths;
     Settings beam([&](Config& c) { c.beam = 2, c.ignore_jit_first_beam = ignore; });

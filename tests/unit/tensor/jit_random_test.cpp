@@ -17,7 +17,7 @@
 using namespace tolk;
 using namespace jit_test;
 
-BOOST_AUTO_TEST_CASE(JB_14_a_lazy_gradient_made_in_the_capture_is_read_later) {
+BOOST_AUTO_TEST_CASE(a_lazy_gradient_made_in_the_capture_is_read_later, *boost::unit_test::label("JB-14")) {
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3});
     Tensor grad, plain; // of the captured function and of the same one run plainly: replays set no `grad`
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(JB_14_a_lazy_gradient_made_in_the_capture_is_read_later) {
 
 // The same with other inputs each time, while every run leaves the arenas full of what is no value: nothing
 // may be read from one run in the next.
-BOOST_AUTO_TEST_CASE(MP_15_arenas_hold_nothing_between_runs) {
+BOOST_AUTO_TEST_CASE(arenas_hold_nothing_between_runs, *boost::unit_test::label("MP-15")) {
   test::ScopedVariable poison("TOLK_TEST_POISON", "1");
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3});
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(MP_15_arenas_hold_nothing_between_runs) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_39_what_the_function_leaves_behind_is_held) {
+BOOST_AUTO_TEST_CASE(what_the_function_leaves_behind_is_held, *boost::unit_test::label("P-39")) {
   on_each_device([](const std::string&) {
     Tensor w = tensor({1, 2, 3});
     Tensor hidden, lazy;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(P_39_what_the_function_leaves_behind_is_held) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_19_random_numbers_are_drawn_at_every_call) {
+BOOST_AUTO_TEST_CASE(random_numbers_are_drawn_at_every_call, *boost::unit_test::label("JB-19")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(Floats(8, 1)), b = tensor(Floats(8, 2));
     auto sequence = [&](uint64_t seed) {
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(JB_19_random_numbers_are_drawn_at_every_call) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_20_captured_and_plain_functions_draw_the_same) {
+BOOST_AUTO_TEST_CASE(captured_and_plain_functions_draw_the_same, *boost::unit_test::label("JB-20")) {
   on_each_device([](const std::string&) {
     auto body = [](Tensor x) {
       Tensor first = x + rand({4}), second = x * randn({4}) + rand({4});
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(JB_20_captured_and_plain_functions_draw_the_same) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_21_random_after_a_draw_that_nobody_reads) {
+BOOST_AUTO_TEST_CASE(random_after_a_draw_that_nobody_reads, *boost::unit_test::label("JB-21")) {
   on_each_device([](const std::string&) {
     manual_seed(0);
     Tensor discarded = rand({4});
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(JB_21_random_after_a_draw_that_nobody_reads) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_22_random_integers_with_and_without_capture) {
+BOOST_AUTO_TEST_CASE(random_integers_with_and_without_capture, *boost::unit_test::label("JB-22")) {
   on_each_device([](const std::string&) {
     auto drawn = [](int64_t jit) {
       Settings settings([&](Config& c) { c.jit = jit; });

@@ -8,8 +8,8 @@
 #include "jit_support.h"
 #include "other_process.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/graph_call.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
@@ -23,7 +23,7 @@ int64_t memory() { return engine::GlobalCounters::get().mem_used; }
 int64_t kernels() { return engine::GlobalCounters::get().kernel_count; }
 } // namespace
 
-BOOST_AUTO_TEST_CASE(JA_01_an_output_is_the_next_input) {
+BOOST_AUTO_TEST_CASE(an_output_is_the_next_input, *boost::unit_test::label("JA-01")) {
   on_each_device([](const std::string& device) {
     Jit step([](Tensor x) { return ((x + 1).contiguous() * 2).contiguous(); });
     for (int i = 0; i < 3; ++i) step(tensor({20}));
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(JA_01_an_output_is_the_next_input) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_09_an_input_that_the_replay_writes_is_copied_first) {
+BOOST_AUTO_TEST_CASE(an_input_that_the_replay_writes_is_copied_first, *boost::unit_test::label("P-09")) {
   on_each_device([](const std::string&) {
     Jit step([](Tensor x) { return ((x + 1).contiguous() * 2).contiguous(); });
     Tensor x;
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(P_09_an_input_that_the_replay_writes_is_copied_first) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JA_02_outputs_and_an_input_share_their_source) {
+BOOST_AUTO_TEST_CASE(outputs_and_an_input_share_their_source, *boost::unit_test::label("JA-02")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor buf, Tensor frame) {
       Tensor next = Tensor::concat({buf.slice(0, 1, 4), frame}, 0);
@@ -91,7 +91,7 @@ void rolling(bool prune) {
 }
 } // namespace
 
-BOOST_AUTO_TEST_CASE(JA_03_a_rolling_buffer_with_prune) { rolling(true); }
+BOOST_AUTO_TEST_CASE(a_rolling_buffer_with_prune, *boost::unit_test::label("JA-03")) { rolling(true); }
 
 // The threads of the CPU device are those that its plugin was loaded with, so each number has a process.
 BOOST_AUTO_TEST_CASE(in_the_child_a_rolling_buffer_is_fed_back, *boost::unit_test::disabled()) {
@@ -99,14 +99,14 @@ BOOST_AUTO_TEST_CASE(in_the_child_a_rolling_buffer_is_fed_back, *boost::unit_tes
   rolling(false);
   BOOST_TEST(int64_t(test::threads_of_this_process()) >= Config::current().cpu_threads);
 }
-BOOST_AUTO_TEST_CASE(bug_04_a_rolling_buffer_is_fed_back) {
+BOOST_AUTO_TEST_CASE(a_rolling_buffer_is_fed_back, *boost::unit_test::label("bug-04")) {
   for (const char* threads : {"1", "8"})
     BOOST_TEST(test::passes_in_another_process("in_the_child_a_rolling_buffer_is_fed_back",
                                                std::string("TOLK_CPU_THREADS=") + threads),
                threads << " threads");
 }
 
-BOOST_AUTO_TEST_CASE(JA_04_an_input_is_a_view_of_what_replays_write) {
+BOOST_AUTO_TEST_CASE(an_input_is_a_view_of_what_replays_write, *boost::unit_test::label("JA-04")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return Tensor::concat({x + 1, x * 2}, 0); });
     Tensor out;
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(JA_04_an_input_is_a_view_of_what_replays_write) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JA_05_an_input_aliases_state_that_is_updated) {
+BOOST_AUTO_TEST_CASE(an_input_aliases_state_that_is_updated, *boost::unit_test::label("JA-05")) {
   on_each_device([](const std::string&) {
     Tensor s = tensor({5});
     auto body = [&](Tensor x) {
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(JA_05_an_input_aliases_state_that_is_updated) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JA_06_an_aliased_input_that_is_updated_in_place) {
+BOOST_AUTO_TEST_CASE(an_aliased_input_that_is_updated_in_place, *boost::unit_test::label("JA-06")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) {
       x.assign(x + 1).realize();
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(an_updated_input_may_not_share_storage_with_what_is_read) {
   BOOST_TEST(has(refusal<JitError>([&] { two(w, w.reshape({2})); }), "duplicate inputs to JIT"));
 }
 
-BOOST_AUTO_TEST_CASE(PR_01_a_kernel_of_weights_alone_is_pruned) {
+BOOST_AUTO_TEST_CASE(a_kernel_of_weights_alone_is_pruned, *boost::unit_test::label("PR-01")) {
   on_each_device([](const std::string&) {
     Tensor w = tensor({1, 2, 3});
     for (bool prune : {false, true}) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(PR_01_a_kernel_of_weights_alone_is_pruned) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_05_results_of_pruned_kernels_stay_valid) {
+BOOST_AUTO_TEST_CASE(results_of_pruned_kernels_stay_valid, *boost::unit_test::label("P-05")) {
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(50), {50});
     auto body = [&](Tensor x) {
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(P_05_results_of_pruned_kernels_stay_valid) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_06_pruning_is_logged) {
+BOOST_AUTO_TEST_CASE(pruning_is_logged, *boost::unit_test::label("P-06")) {
   JitOptions prune;
   prune.prune = true;
   Tensor w = tensor({1, 2, 3});
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(P_06_pruning_is_logged) {
   BOOST_TEST(has(text, "pruned from 2 -> 1 kernels"), text);
 }
 
-BOOST_AUTO_TEST_CASE(PR_02_a_copy_that_depends_on_the_input_is_kept) {
+BOOST_AUTO_TEST_CASE(a_copy_that_depends_on_the_input_is_kept, *boost::unit_test::label("PR-02")) {
   on_each_device([](const std::string& device) {
     Tensor w = tensor({1, 2, 3});
     for (bool prune : {false, true}) {
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(PR_02_a_copy_that_depends_on_the_input_is_kept) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(PR_03_an_independent_copy_is_pruned) {
+BOOST_AUTO_TEST_CASE(an_independent_copy_is_pruned, *boost::unit_test::label("PR-03")) {
   on_each_device([](const std::string& device) {
     Tensor w = Tensor::from(Floats{1, 2, 3}, {3}, device + ":1").realize();
     JitOptions prune;
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(PR_03_an_independent_copy_is_pruned) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(PR_04_state_that_no_input_touches_is_updated_at_each_call) {
+BOOST_AUTO_TEST_CASE(state_that_no_input_touches_is_updated_at_each_call, *boost::unit_test::label("PR-04")) {
   on_each_device([](const std::string&) {
     JitOptions prune;
     prune.prune = true;
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(PR_04_state_that_no_input_touches_is_updated_at_each_call) 
   });
 }
 
-BOOST_AUTO_TEST_CASE(PR_05_a_kernel_of_a_variable_is_kept) {
+BOOST_AUTO_TEST_CASE(a_kernel_of_a_variable_is_kept, *boost::unit_test::label("PR-05")) {
   on_each_device([](const std::string&) {
     JitOptions prune;
     prune.prune = true;
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(PR_05_a_kernel_of_a_variable_is_kept) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(PR_06_a_later_write_to_what_a_pruned_kernel_would_write) {
+BOOST_AUTO_TEST_CASE(a_later_write_to_what_a_pruned_kernel_would_write, *boost::unit_test::label("PR-06")) {
   on_each_device([](const std::string&) {
     JitOptions prune;
     prune.prune = true;
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(PR_06_a_later_write_to_what_a_pruned_kernel_would_write) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(PR_07_a_function_that_no_input_reaches) {
+BOOST_AUTO_TEST_CASE(a_function_that_no_input_reaches, *boost::unit_test::label("PR-07")) {
   JitOptions prune;
   prune.prune = true;
   Tensor w = tensor({1, 2});
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(PR_07_a_function_that_no_input_reaches) {
   BOOST_TEST(kernels() == before);
 }
 
-BOOST_AUTO_TEST_CASE(FR_01_intermediates_are_given_back_and_come_again) {
+BOOST_AUTO_TEST_CASE(intermediates_are_given_back_and_come_again, *boost::unit_test::label("FR-01")) {
   on_each_device([](const std::string&) {
     Tensor ext = Tensor::from(std::vector<int32_t>{1, 24, 23, 45, 1}, {5}).realize();
     Jit f([&](Tensor x) {
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(FR_01_intermediates_are_given_back_and_come_again) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(FR_02_state_that_is_updated_in_place_is_not_given_back) {
+BOOST_AUTO_TEST_CASE(state_that_is_updated_in_place_is_not_given_back, *boost::unit_test::label("FR-02")) {
   on_each_device([](const std::string&) {
     Tensor x = tensor({1});
     Jit f([&](Tensor y) { x.assign(x + y).realize(); });
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_written_at_a_position_are_not_given_back) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(RG_19_loop_carried_state_survives_free_intermediates) {
+BOOST_AUTO_TEST_CASE(loop_carried_state_survives_free_intermediates, *boost::unit_test::label("RG-19")) {
   on_each_device([](const std::string&) {
     Tensor b = tensor({1, 2});
     auto body = [&](Tensor x) {
@@ -382,7 +382,8 @@ BOOST_AUTO_TEST_CASE(RG_19_loop_carried_state_survives_free_intermediates) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(J_14_FR_03_a_capture_gives_its_memory_back) {
+BOOST_AUTO_TEST_CASE(a_capture_gives_its_memory_back,
+                     *boost::unit_test::label("J-14") * boost::unit_test::label("FR-03")) {
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(1000));
     int64_t before = memory();
@@ -405,7 +406,7 @@ BOOST_AUTO_TEST_CASE(J_14_FR_03_a_capture_gives_its_memory_back) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(RG_07_two_captures_of_one_function_do_not_mix) {
+BOOST_AUTO_TEST_CASE(two_captures_of_one_function_do_not_mix, *boost::unit_test::label("RG-07")) {
   on_each_device([](const std::string&) {
     auto body = [](Tensor x) { return ((x + 1).contiguous() * 2).contiguous(); };
     Jit f(body), g(body);
@@ -421,7 +422,7 @@ BOOST_AUTO_TEST_CASE(RG_07_two_captures_of_one_function_do_not_mix) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(RG_14_a_captured_jit_inside_of_a_capture) {
+BOOST_AUTO_TEST_CASE(a_captured_jit_inside_of_a_capture, *boost::unit_test::label("RG-14")) {
   Jit inner([](Tensor x) { return x + 1; });
   for (int i = 0; i < 3; ++i) inner(tensor({float(i)}));
   Jit outer([&](Tensor x) { return inner(x * 2); });
@@ -433,7 +434,7 @@ BOOST_AUTO_TEST_CASE(RG_14_a_captured_jit_inside_of_a_capture) {
   BOOST_TEST(inner(tensor({4})).item() == 5);
 }
 
-BOOST_AUTO_TEST_CASE(RG_20_a_refused_call_has_no_effect) {
+BOOST_AUTO_TEST_CASE(a_refused_call_has_no_effect, *boost::unit_test::label("RG-20")) {
   on_each_device([](const std::string&) {
     Tensor state = tensor({1, 2});
     Jit f([&](Tensor x) { state.assign(state + x).realize(); });
@@ -448,7 +449,7 @@ BOOST_AUTO_TEST_CASE(RG_20_a_refused_call_has_no_effect) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bug_01_results_that_are_kept_are_cloned) {
+BOOST_AUTO_TEST_CASE(results_that_are_kept_are_cloned, *boost::unit_test::label("bug-01")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x + 1; });
     for (int i = 0; i < 3; ++i) f(tensor({float(i)}));
@@ -470,7 +471,7 @@ struct Wrapped {
 };
 } // namespace
 
-BOOST_AUTO_TEST_CASE(bug_02_tensors_in_containers_are_inputs_or_refused) {
+BOOST_AUTO_TEST_CASE(tensors_in_containers_are_inputs_or_refused, *boost::unit_test::label("bug-02")) {
   on_each_device([](const std::string&) {
     Jit list([](std::vector<Tensor> l) { return l[0] + 1; });
     Jit map([](std::map<std::string, Tensor> m) { return m.at("x") + 1; });
@@ -492,7 +493,7 @@ BOOST_AUTO_TEST_CASE(bug_02_tensors_in_containers_are_inputs_or_refused) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bug_03_a_constant_is_no_input) {
+BOOST_AUTO_TEST_CASE(a_constant_is_no_input, *boost::unit_test::label("bug-03")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return a + b; });
     Tensor a = Tensor::arange(4, DType::F32).clone().realize();
@@ -504,7 +505,7 @@ BOOST_AUTO_TEST_CASE(bug_03_a_constant_is_no_input) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bug_06_shifting_state_with_a_busy_arena) {
+BOOST_AUTO_TEST_CASE(shifting_state_with_a_busy_arena, *boost::unit_test::label("bug-06")) {
   on_each_device([](const std::string&) {
     std::vector<std::vector<float>> results;
     for (int64_t planner : {1, 0}) {

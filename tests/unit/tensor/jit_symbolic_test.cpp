@@ -31,14 +31,15 @@ void same_as_concrete(const std::function<Tensor(const SInt&)>& value, int64_t f
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(SY_01_a_symbolic_slice_plus_one) {
+BOOST_AUTO_TEST_CASE(a_symbolic_slice_plus_one, *boost::unit_test::label("SY-01")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(30), {3, 10});
     same_as_concrete([&](const SInt& i) { return a.narrow(1, 0, i) + 1; }, 1, 4, 1);
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_02_JB_41_a_pad_by_a_symbolic_amount) {
+BOOST_AUTO_TEST_CASE(a_pad_by_a_symbolic_amount,
+                     *boost::unit_test::label("SY-02") * boost::unit_test::label("JB-41")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(30), {3, 10});
     // What is padded is computed, so the pad is part of a kernel with and without contiguous.
@@ -53,7 +54,8 @@ BOOST_AUTO_TEST_CASE(SY_02_JB_41_a_pad_by_a_symbolic_amount) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_41_a_pad_view_outside_of_kernels_has_the_size_of_its_call) {
+BOOST_AUTO_TEST_CASE(a_pad_view_outside_of_kernels_has_the_size_of_its_call,
+                     *boost::unit_test::label("JB-41")) {
   on_each_device([](const std::string&) {
     Variable i("i", 1, 10);
     Tensor a = tensor(random_floats(30), {3, 10});
@@ -71,7 +73,7 @@ BOOST_AUTO_TEST_CASE(JB_41_a_pad_view_outside_of_kernels_has_the_size_of_its_cal
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_02_a_pad_fused_by_contiguous) {
+BOOST_AUTO_TEST_CASE(a_pad_fused_by_contiguous, *boost::unit_test::label("SY-02")) {
   Variable i("i", 1, 10);
   Tensor a = tensor(random_floats(30), {3, 10});
   Jit f([&](const SInt& n) {
@@ -85,7 +87,7 @@ BOOST_AUTO_TEST_CASE(SY_02_a_pad_fused_by_contiguous) {
   BOOST_TEST(f.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(SY_03_one_variable_through_add_matmul_and_concat) {
+BOOST_AUTO_TEST_CASE(one_variable_through_add_matmul_and_concat, *boost::unit_test::label("SY-03")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(30), {3, 10}), b = tensor(random_floats(30), {3, 10}),
            m = tensor(random_floats(50), {10, 5});
@@ -100,7 +102,7 @@ BOOST_AUTO_TEST_CASE(SY_03_one_variable_through_add_matmul_and_concat) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_04_a_symbolic_kernel_and_a_plain_one) {
+BOOST_AUTO_TEST_CASE(a_symbolic_kernel_and_a_plain_one, *boost::unit_test::label("SY-04")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(30), {3, 10}), b = tensor(random_floats(50), {10, 5});
     same_as_concrete(
@@ -112,7 +114,7 @@ BOOST_AUTO_TEST_CASE(SY_04_a_symbolic_kernel_and_a_plain_one) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_05_attention_over_growing_keys) {
+BOOST_AUTO_TEST_CASE(attention_over_growing_keys, *boost::unit_test::label("SY-05")) {
   on_each_device([](const std::string&) {
     Tensor q = tensor(random_floats(8), {2, 1, 4}), k = tensor(random_floats(80), {2, 10, 4}),
            v = tensor(random_floats(80), {2, 10, 4});
@@ -136,7 +138,7 @@ BOOST_AUTO_TEST_CASE(SY_05_attention_over_growing_keys) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_06_two_variables) {
+BOOST_AUTO_TEST_CASE(two_variables, *boost::unit_test::label("SY-06")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(100), {10, 10}), b = tensor(random_floats(100), {10, 10});
     using Two = std::function<Tensor(const SInt&, const SInt&)>;
@@ -166,7 +168,7 @@ BOOST_AUTO_TEST_CASE(SY_06_two_variables) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_07_another_static_size) {
+BOOST_AUTO_TEST_CASE(another_static_size, *boost::unit_test::label("SY-07")) {
   Variable i("i", 1, 10);
   Jit f([](Tensor x) { return x + 1; });
   auto part = [&](int64_t rows, int64_t n) {
@@ -177,7 +179,7 @@ BOOST_AUTO_TEST_CASE(SY_07_another_static_size) {
   f(part(3, 4));
 }
 
-BOOST_AUTO_TEST_CASE(SY_08_a_symbolic_offset) {
+BOOST_AUTO_TEST_CASE(a_symbolic_offset, *boost::unit_test::label("SY-08")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(100), {10, 10});
     same_as_concrete([&](const SInt& i) { return a.narrow(0, 3, 2).narrow(1, i, 2) + 1; }, 1, 4, 1);
@@ -194,7 +196,7 @@ BOOST_AUTO_TEST_CASE(SY_08_a_symbolic_offset) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_09_reductions_over_symbolic_sizes) {
+BOOST_AUTO_TEST_CASE(reductions_over_symbolic_sizes, *boost::unit_test::label("SY-09")) {
   on_each_device([](const std::string&) {
     Variable i("i", 1, 10), j("j", 1, 10);
     Tensor a = tensor(random_floats(100), {10, 10});
@@ -217,7 +219,7 @@ BOOST_AUTO_TEST_CASE(SY_09_reductions_over_symbolic_sizes) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_09_ones_of_two_variables) {
+BOOST_AUTO_TEST_CASE(ones_of_two_variables, *boost::unit_test::label("SY-09")) {
   on_each_device([](const std::string&) {
     Variable i("i", 1, 10), j("j", 1, 10);
     const std::vector<std::pair<int64_t, int64_t>> sizes{{2, 3}, {2, 5}, {4, 3}, {3, 2}, {5, 7}, {10, 10}};
@@ -241,7 +243,7 @@ BOOST_AUTO_TEST_CASE(SY_09_ones_of_two_variables) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_10_symbolic_launch_sizes) {
+BOOST_AUTO_TEST_CASE(symbolic_launch_sizes, *boost::unit_test::label("SY-10")) {
   // More and fewer elements than vectors and threads divide evenly.
   on_each_device([](const std::string& device) {
     int64_t most = device == "CPU" ? 100000 : 2000;
@@ -259,7 +261,7 @@ BOOST_AUTO_TEST_CASE(SY_10_symbolic_launch_sizes) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SY_13_a_decode_loop) {
+BOOST_AUTO_TEST_CASE(a_decode_loop, *boost::unit_test::label("SY-13")) {
   on_each_device([](const std::string&) {
     Variable start("start", 0, 7);
     Tensor cache = tensor(Floats(8 * 3, 0), {8, 3});
@@ -279,7 +281,7 @@ BOOST_AUTO_TEST_CASE(SY_13_a_decode_loop) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(JB_42_a_slice_assigned_at_a_bound_position_then_reduced) {
+BOOST_AUTO_TEST_CASE(a_slice_assigned_at_a_bound_position_then_reduced, *boost::unit_test::label("JB-42")) {
   on_each_device([](const std::string&) {
     Variable pos("pos", 0, 3);
     Tensor cache = tensor(Floats(16, 0), {4, 4});
@@ -317,14 +319,14 @@ BOOST_AUTO_TEST_CASE(in_the_child_threads_share_a_symbolic_kernel, *boost::unit_
 }
 
 // The threads of the CPU device are those that its plugin was loaded with, so each number has a process.
-BOOST_AUTO_TEST_CASE(JB_46_threads_and_a_symbolic_kernel) {
+BOOST_AUTO_TEST_CASE(threads_and_a_symbolic_kernel, *boost::unit_test::label("JB-46")) {
   for (const char* threads : {"1", "4"})
     BOOST_TEST(test::passes_in_another_process("in_the_child_threads_share_a_symbolic_kernel",
                                                std::string("TOLK_CPU_THREADS=") + threads),
                threads << " threads");
 }
 
-BOOST_AUTO_TEST_CASE(SY_11_a_value_out_of_range) {
+BOOST_AUTO_TEST_CASE(a_value_out_of_range, *boost::unit_test::label("SY-11")) {
   // The wider variable passes its own bounds; the kernels were captured for the narrower one.
   Variable narrow("n", 1, 8), wide("n", 1, 20);
   Tensor a = tensor(random_floats(20));
@@ -336,7 +338,7 @@ BOOST_AUTO_TEST_CASE(SY_11_a_value_out_of_range) {
   BOOST_TEST(f(narrow.bind(8)).values<float>().size() == 8u);
 }
 
-BOOST_AUTO_TEST_CASE(RG_13_a_variable_that_the_function_binds_itself) {
+BOOST_AUTO_TEST_CASE(a_variable_that_the_function_binds_itself, *boost::unit_test::label("RG-13")) {
   Variable n("n", 1, 8);
   Tensor a = tensor(random_floats(8));
   Jit f([&](Tensor x) { return a.narrow(0, 0, n.bind(3)).sum() + x; });
@@ -347,7 +349,7 @@ BOOST_AUTO_TEST_CASE(RG_13_a_variable_that_the_function_binds_itself) {
   BOOST_TEST(engine::capturing().empty());
 }
 
-BOOST_AUTO_TEST_CASE(bug_05_a_result_has_the_size_of_its_call) {
+BOOST_AUTO_TEST_CASE(a_result_has_the_size_of_its_call, *boost::unit_test::label("bug-05")) {
   on_each_device([](const std::string&) {
     Variable i("i", 1, 10);
     Jit f([](Tensor t) { return t + 1; });

@@ -11,7 +11,7 @@
 #include "device_runs.h"
 #include "jit_support.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/random.h"
 #include "tolk/tensor/saved_jit.h"

@@ -8,7 +8,7 @@
 #include "device_runs.h"
 #include "jit_support.h"
 #include "tolk/device/buffer.h"
-#include "tolk/engine/statistics.h"
+#include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/pending.h"

@@ -16,8 +16,8 @@
 #include "other_process.h"
 #include "saved_mutations.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/graph_call.h"
-#include "tolk/engine/storage.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/node_storage.h"
 #include "tolk/tensor/random.h"
 #include "tolk/tensor/saved_jit.h"
 #include "tolk/uop/build.h"
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(in_the_child_the_sum_is_102, *boost::unit_test::disabled())
   for (int i = 0; i < 3; ++i) BOOST_TEST(f(ones(100), ones(1))[0].item() == 102);
 }
 
-BOOST_AUTO_TEST_CASE(SL_01_saved_here_loaded_in_another_process) {
+BOOST_AUTO_TEST_CASE(saved_here_loaded_in_another_process, *boost::unit_test::label("SL-01")) {
   on_each_device([](const std::string& device) {
     auto f = sum_plus();
     for (int i = 0; i < 3; ++i) f(ones(100), tensor({float(i)}));
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(SL_01_saved_here_loaded_in_another_process) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SL_02_saving_leaves_the_original_as_it_is) {
+BOOST_AUTO_TEST_CASE(saving_leaves_the_original_as_it_is, *boost::unit_test::label("SL-02")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return x + 1; });
     f(tensor({1, 2})), f(tensor({3, 4}));
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(SL_02_saving_leaves_the_original_as_it_is) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SL_03_loaded_storage_has_slots_of_its_own) {
+BOOST_AUTO_TEST_CASE(loaded_storage_has_slots_of_its_own, *boost::unit_test::label("SL-03")) {
   on_each_device([](const std::string&) {
     Tensor weight = tensor({10, 20, 30}), state = tensor({1, 1, 1});
     Jit f([&](Tensor x) {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(SL_03_loaded_storage_has_slots_of_its_own) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(S_03_a_graph_that_is_only_read_names_local_storage) {
+BOOST_AUTO_TEST_CASE(a_graph_that_is_only_read_names_local_storage, *boost::unit_test::label("S-03")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor x) { return ((x + 1).contiguous().flip({0}) * 2).contiguous().sum({0}, true) + x; });
     f(tensor({1, 2, 3})), f(tensor({1, 2, 3}));
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(S_03_a_graph_that_is_only_read_names_local_storage) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SL_04_two_loads_are_independent) {
+BOOST_AUTO_TEST_CASE(two_loads_are_independent, *boost::unit_test::label("SL-04")) {
   on_each_device([](const std::string&) {
     Tensor total = tensor({0, 0});
     Jit f([&](Tensor x) {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(SL_04_two_loads_are_independent) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SL_05_damage_is_found_before_a_device_is_opened) {
+BOOST_AUTO_TEST_CASE(damage_is_found_before_a_device_is_opened, *boost::unit_test::label("SL-05")) {
   DeviceScope scope("INTERP");
   auto f = sum_plus();
   for (int i = 0; i < 3; ++i) f(ones(100), ones(1));
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(SL_05_damage_is_found_before_a_device_is_opened) {
   BOOST_TEST(engine::load_capture(file, elsewhere).parts.device == "INTERP:9");
 }
 
-BOOST_AUTO_TEST_CASE(SL_06_temporaries_are_not_in_the_file) {
+BOOST_AUTO_TEST_CASE(temporaries_are_not_in_the_file, *boost::unit_test::label("SL-06")) {
   on_each_device([](const std::string& device) {
     // 8 MiB between the kernels; less where every operation is interpreted.
     int64_t n = device == "CPU" ? 1 << 20 : 1 << 18;
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(SL_06_temporaries_are_not_in_the_file) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(SL_07_for_another_target_kernels_are_compiled_anew) {
+BOOST_AUTO_TEST_CASE(for_another_target_kernels_are_compiled_anew, *boost::unit_test::label("SL-07")) {
   on_each_device([](const std::string& device) {
     auto f = sum_plus();
     for (int i = 0; i < 3; ++i) f(ones(100), ones(1));
@@ -323,7 +323,7 @@ size_t graph_calls(const UOp& linear) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(SL_08_graphs_are_made_anew_by_who_loads) {
+BOOST_AUTO_TEST_CASE(graphs_are_made_anew_by_who_loads, *boost::unit_test::label("SL-08")) {
   on_each_device([](const std::string& device) {
     auto body = [](Tensor x) {
       Tensor y = x;
@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(in_the_child_state_and_weights_go_on, *boost::unit_test::di
   }
 }
 
-BOOST_AUTO_TEST_CASE(P_20_results_state_and_weights_survive_in_another_process) {
+BOOST_AUTO_TEST_CASE(results_state_and_weights_survive_in_another_process, *boost::unit_test::label("P-20")) {
   on_each_device([](const std::string& device) {
     Tensor weight = tensor({10, 100}), sum = tensor({0, 0});
     Jit f([&](Tensor x) {
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(P_20_results_state_and_weights_survive_in_another_process) 
   });
 }
 
-BOOST_AUTO_TEST_CASE(P_37_only_captures_can_be_saved) {
+BOOST_AUTO_TEST_CASE(only_captures_can_be_saved, *boost::unit_test::label("P-37")) {
   DeviceScope scope("INTERP");
   auto f = sum_plus();
   BOOST_TEST(has(refusal<JitError>([&] { save_jit(f); }), "can't save an uncaptured JIT"));

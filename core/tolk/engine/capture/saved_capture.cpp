@@ -1,0 +1,356 @@
+// Sections: meta (device, inputs, variables), graph (print() of a SINK over everything that is a node),
+// programs, targets, buffers, result.
+#include "tolk/engine/capture/saved_capture.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tolk/base/config.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/capture/saved_check.h"
+#include "tolk/engine/capture/saved_program.h"
+#include "tolk/engine/compile/program_table.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk::engine {
+namespace {
+
+constexpr const char* kWhat = "saved capture";
+
+std::vector<BufferRef> shards(const AnyBuffer& buffer) {
+  if (const auto* single = std::get_if<BufferRef>(&buffer)) return {*single};
+  return std::get<MultiBufferRef>(buffer)->shards();
+}
+
+// ---- writing
+
+// Programs stand in the file by their position in its table.
+UOp numbered(const UOp& program, size_t position) {
+  return make(Op::PROGRAM, DType::Void, {program.src(0)}, Arg(uint64_t(position)));
+}
+
+struct Contents {
+  UOp node;
+  StorageRole role;
+  bool keep; // contents go into the file
+};
+
+void write_storage(PackWriter& out, CapturedBase& capture, const Contents& c) {
+  out.number(slot_of(c.node))
+      .text(name(c.node.dtype()))
+      .number(elements_of(c.node))
+      .text(device_text(c.node));
+  out.number(int64_t(c.role));
+  std::vector<BufferRef> parts;
+  if (c.keep) parts = shards(capture.binding().buffer_of_node(c.node));
+  std::erase_if(parts, [](const BufferRef& b) { return !b->is_allocated(); });
+  out.list(parts, [](PackWriter& w, const BufferRef& b) {
+    std::string bytes(b->bytes(), '\0');
+    if (!bytes.empty()) b->copy_out(std::as_writable_bytes(std::span(bytes)));
+    w.text(bytes);
+  });
+}
+
+} // namespace
+
+std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
+  const UOp& planned = capture.planned_linear();
+  std::vector<UOp> programs;
+  UOpMap positions;
+  for (const UOp& u : toposort(planned)) {
+    if (u.is(Op::CUSTOM_FUNCTION))
+      throw FormatError("a capture that calls a function of the host cannot be saved: " + print_line(u));
+    if (!u.is(Op::PROGRAM)) continue;
+    positions.emplace(u, numbered(u, programs.size()));
+    programs.push_back(u);
+  }
+  // Everything that is a node, under one root; elsewhere it is named by its position there, -1 for none.
+  std::vector<UOp> nodes{substitute(planned, positions)};
+  auto place = [&](const UOp& u) {
+    if (!u) return int64_t(-1);
+    nodes.push_back(u);
+    return int64_t(nodes.size()) - 1;
+  };
+  PackWriter meta, result, code, targets, buffers;
+  meta.text(capture.device());
+  meta.list(capture.names(), [](PackWriter& w, const JitName& n) {
+    const int* position = std::get_if<int>(&n);
+    w.number(position ? *position : -1).text(position ? "" : std::get<std::string>(n));
+  });
+  meta.list(capture.expected(), [&](PackWriter& w, const InputInfo& i) {
+    w.number(place(i.view)).number(i.size).text(name(i.dtype)).text(i.device);
+    w.list(i.vars, [](PackWriter& v, const std::string& text) { v.text(text); });
+  });
+  meta.list(capture.variables(),
+            [](PackWriter& w, const JitVariable& v) { w.text(v.name).number(v.min).number(v.max); });
+  meta.text(capture.settings());
+  result.list(options.results, [&](PackWriter& w, const UOp& u) { w.number(place(u)); });
+  result.text(options.note);
+
+  SavedTargets compiled_for;
+  code.list(programs,
+            [&](PackWriter& w, const UOp& u) { write_program(w, program_entry(u), compiled_for, place); });
+  write_targets(targets, compiled_for);
+
+  std::vector<Contents> storage;
+  std::unordered_set<UOp, UOpHash> listed;
+  for (const JitStorage& s : capture.storage()) {
+    bool keep = s.role == StorageRole::State || (s.role == StorageRole::Weight && options.weights);
+    storage.push_back({s.node, s.role, keep});
+    listed.insert(s.node);
+  }
+  // What a result names and replays do not touch: an input of the captured call, a constant.
+  for (const UOp& root : options.results)
+    for (const UOp& u : toposort(root))
+      if (u.is(Op::BUFFER) && listed.insert(u).second) storage.push_back({u, StorageRole::State, true});
+  buffers.list(storage, [&](PackWriter& w, const Contents& c) { write_storage(w, capture, c); });
+
+  std::vector<Section> sections = {{"meta", meta.bytes()},       {"graph", print(sink(nodes))},
+                                   {"programs", code.bytes()},   {"targets", targets.bytes()},
+                                   {"buffers", buffers.bytes()}, {"result", result.bytes()}};
+  return pack(kCaptureMagic, kCaptureVersion, sections);
+}
+
+// ---- reading
+
+namespace {
+
+DType dtype_from(PackReader& in) {
+  std::string text = in.text();
+  auto dtype = parse_dtype(text);
+  if (!dtype) in.damaged("there is no dtype " + text);
+  return *dtype;
+}
+
+class Reader {
+public:
+  Reader(std::string_view file, const LoadOptions& options)
+      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), version_(packed_version(file)),
+        devices_(options.devices), ambient_(options.device) {}
+
+  SavedContents run() {
+    read_graph();
+    read_meta();
+    SavedTargets targets = read_targets(reader("targets"));
+    PackReader code = reader("programs");
+    out_.programs = code.list<SavedProgram>(
+        [&](PackReader& r) { return read_program(r, targets, [&](PackReader& in) { return node(in); }); });
+    code.end();
+    for (SavedProgram& p : out_.programs) p.entry.device = remapped(p.entry.device);
+    read_buffers();
+    read_result();
+    check_saved(out_, [this](const std::string& device) { return remapped(device); });
+    return std::move(out_);
+  }
+
+  std::string remapped(const std::string& device) const {
+    if (device.empty()) return device;
+    std::vector<std::string> all = split_devices(device);
+    for (std::string& one : all)
+      if (auto it = devices_.find(one); it != devices_.end()) one = canonical_device_name(it->second);
+    return join_devices(all);
+  }
+
+private:
+  PackReader reader(std::string_view name) const { return {name, section(sections_, name)}; }
+
+  // A node by its position; null for -1.
+  UOp node(PackReader& in) const {
+    int64_t at = in.number(-1, int64_t(out_.nodes.size()) - 1);
+    return at < 0 ? UOp() : out_.nodes[size_t(at)];
+  }
+
+  void read_graph() {
+    out_.root = parse_graph(section(sections_, "graph"));
+    if (!out_.root.is(Op::SINK) || out_.root.nsrc() == 0 || !out_.root.src(0).is(Op::LINEAR))
+      throw FormatError("section graph is damaged: it does not begin with a list of calls");
+    out_.nodes.assign(out_.root.src().begin(), out_.root.src().end());
+  }
+
+  void read_meta() {
+    PackReader in = reader("meta");
+    std::string ambient = in.text();
+    if (!ambient_.empty()) devices_.emplace(ambient, ambient_);
+    out_.device = remapped(ambient);
+    out_.names = in.list<JitName>([](PackReader& r) {
+      auto position = int(r.number(-1, INT32_MAX));
+      std::string text = r.text();
+      return position < 0 ? JitName(text) : JitName(position);
+    });
+    out_.expected = in.list<InputInfo>([&](PackReader& r) {
+      InputInfo info;
+      info.view = node(r);
+      info.size = r.number(0);
+      info.dtype = dtype_from(r);
+      info.device = remapped(r.text());
+      info.vars = r.list<std::string>([](PackReader& v) { return v.text(); });
+      return info;
+    });
+    out_.variables = in.list<JitVariable>([](PackReader& r) {
+      JitVariable v;
+      v.name = r.text();
+      v.min = r.number();
+      v.max = r.number();
+      return v;
+    });
+    if (version_ >= 2) out_.settings = in.text();
+    in.end();
+  }
+
+  void read_buffers() {
+    PackReader in = reader("buffers");
+    out_.buffers = in.list<StoredBuffer>([&](PackReader& r) {
+      StoredBuffer b;
+      b.facts.slot = r.number();
+      b.facts.dtype = dtype_from(r);
+      b.facts.elements = r.number(0);
+      b.facts.device = remapped(r.text());
+      b.facts.role = StorageRole(r.number(0, int64_t(StorageRole::Weight)));
+      b.contents = r.list<std::string>([](PackReader& w) { return w.text(); });
+      return b;
+    });
+    in.end();
+  }
+
+  void read_result() {
+    PackReader in = reader("result");
+    out_.results = in.list<UOp>([&](PackReader& r) { return node(r); });
+    out_.note = in.text();
+    in.end();
+  }
+
+  std::vector<Section> sections_;
+  uint32_t version_;
+  std::map<std::string, std::string> devices_;
+  std::string ambient_; // the device that takes the place of the file's own
+  SavedContents out_;
+};
+
+// The graph with this process's slots, devices and programs in one substitution, so that a new slot that
+// equals an old one of another buffer does no harm.
+class Renumber {
+public:
+  Renumber(const Reader& reader, const SavedContents& plain) : reader_(reader) {
+    for (const StoredBuffer& b : plain.buffers) {
+      int64_t slot = b.facts.slot < 0 ? fresh_internal_slot() : fresh_user_slot();
+      buffers_[b.facts.slot] = buffer_node(slot, b.facts.dtype, b.facts.elements, b.facts.device);
+    }
+  }
+  const UOp& buffer(int64_t old_slot) const { return buffers_.at(old_slot); }
+  const std::map<int64_t, UOp>& buffers() const { return buffers_; }
+  void set_program(size_t position, UOp body) { programs_[position] = std::move(body); }
+
+  UOp operator()(const UOp& root) {
+    if (!root) return root;
+    for (const UOp& u : toposort(root, [&](const UOp& n) { return !done_.contains(n); }))
+      if (!done_.contains(u)) done_[u] = renumbered(u);
+    return done_.at(root);
+  }
+
+private:
+  UOp renumbered(const UOp& u) {
+    if (u.is(Op::BUFFER)) return buffer(slot_of(u));
+    if (u.is(Op::PROGRAM))
+      if (auto it = programs_.find(u.arg().word); it != programs_.end()) return it->second;
+    std::vector<UOp> src;
+    for (const UOp& s : u.src()) src.push_back(done_.at(s));
+    if (u.is(OpSet(Op::PARAM, Op::COPY))) {
+      std::vector<int64_t> ints(u.arg().ints().begin(), u.arg().ints().end());
+      std::vector<std::string> texts(u.arg().texts().begin(), u.arg().texts().end());
+      for (std::string& device : texts) device = reader_.remapped(device);
+      return make(u.op(), u.dtype(), src, Arg(std::move(ints), std::move(texts)), u.lanes());
+    }
+    return with_sources(u, src);
+  }
+
+  const Reader& reader_;
+  std::map<int64_t, UOp> buffers_;
+  std::unordered_map<uint64_t, UOp> programs_;
+  std::unordered_map<UOp, UOp, UOpHash> done_;
+};
+
+AnyBuffer filled(const UOp& node, const std::vector<std::string>& contents) {
+  AnyBuffer buffer = slot_of(node) < 0 ? make_storage(node) : any_buffer_of(node);
+  std::vector<BufferRef> parts = shards(buffer);
+  for (size_t i = 0; i < contents.size(); ++i) {
+    parts[i]->allocate();
+    if (!contents[i].empty()) parts[i]->copy_in(std::as_bytes(std::span(contents[i])));
+  }
+  return buffer;
+}
+
+// The caller's storage for a node that the file has no contents of.
+AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOptions& options) {
+  std::optional<AnyBuffer> found = options.storage ? options.storage(wanted) : std::nullopt;
+  if (!found || !has_value(*found))
+    throw FormatError("buffer slot " + std::to_string(wanted.slot) + " unresolved: the capture reads " +
+                      std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device +
+                      " that the file does not hold; save it with its weights, or give LoadOptions::storage");
+  std::vector<BufferRef> parts = shards(*found);
+  std::vector<std::string> devices = split_devices(wanted.device);
+  bool fits = parts.size() == devices.size();
+  for (size_t i = 0; fits && i < parts.size(); ++i)
+    fits = parts[i]->dtype() == wanted.dtype && parts[i]->count() == uint64_t(wanted.elements) &&
+           parts[i]->device().name() == devices[i];
+  if (!fits)
+    throw FormatError("the storage given for buffer slot " + std::to_string(wanted.slot) + " is not " +
+                      std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device);
+  if (slot_of(node) >= 0) set_buffer(node, *found);
+  return *found;
+}
+
+} // namespace
+
+LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
+  Reader reader(file, options);
+  SavedContents plain = reader.run();
+  Renumber renumber(reader, plain);
+  LoadedCapture out;
+  bool anew = other_code_wanted(plain.settings);
+  for (size_t i = 0; i < plain.programs.size(); ++i) {
+    SavedProgram& p = plain.programs[i];
+    p.entry.sink = renumber(p.entry.sink);
+    for (auto* sizes : {&p.entry.global, &p.entry.local})
+      for (UOp& size : *sizes) size = renumber(size);
+    UOp loaded = anew ? UOp() : reusable(p);
+    ++(loaded ? out.reused : out.compiled);
+    renumber.set_program(i, loaded ? loaded : p.entry.sink);
+  }
+  CaptureParts& parts = out.parts;
+  parts.device = plain.device;
+  parts.to_program = options.to_program;
+  parts.planned = renumber(plain.nodes[0]);
+  parts.settings = out.compiled ? Config::current().codegen_text() : plain.settings;
+  if (out.compiled) {
+    auto begin = std::chrono::steady_clock::now();
+    parts.planned = compile_linear(device(parts.device), options.to_program, parts.planned);
+    out.compile_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+  for (InputInfo& info : plain.expected) info.view = renumber(info.view);
+  parts.expected = std::move(plain.expected);
+  parts.names = std::move(plain.names);
+  parts.variables = std::move(plain.variables);
+  for (const StoredBuffer& b : plain.buffers) {
+    if (b.facts.role == StorageRole::Arena) continue;
+    const UOp& node = renumber.buffer(b.facts.slot);
+    bool absent = b.facts.role == StorageRole::Weight && b.contents.empty();
+    parts.bound.emplace_back(node, absent ? provided(node, b.facts, options) : filled(node, b.contents));
+    if (b.facts.role == StorageRole::State) parts.once.push_back(node);
+  }
+  for (const UOp& u : plain.results) {
+    out.results.push_back(renumber(u));
+    UOp below = u ? storage_of(u) : UOp();
+    if (below && below.is(Op::PARAM)) parts.returned.push_back(size_t(slot_of(below)));
+  }
+  out.note = std::move(plain.note);
+  out.storage = renumber.buffers();
+  return out;
+}
+
+} // namespace tolk::engine

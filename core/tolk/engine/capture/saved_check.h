@@ -1,0 +1,38 @@
+// What a saved capture says before a device is opened, and whether it agrees with itself. A file with right
+// checksums may still be wrong: made by a faulty program, or mended by hand.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tolk/engine/capture/saved_capture.h"
+#include "tolk/engine/capture/saved_program.h"
+
+namespace tolk::engine {
+
+struct StoredBuffer {
+  SavedStorage facts;
+  std::vector<std::string> contents; // of the shards; empty: none
+};
+
+struct SavedContents {
+  UOp root;               // a SINK over the nodes
+  std::vector<UOp> nodes; // the first is the LINEAR; the others are named by their position
+  std::string device, settings;
+  std::vector<JitName> names;
+  std::vector<InputInfo> expected;
+  std::vector<JitVariable> variables;
+  std::vector<SavedProgram> programs;
+  std::vector<StoredBuffer> buffers;
+  std::vector<UOp> results;
+  std::string note;
+};
+
+// Holds every number, size and dtype against what it refers to, and every graph against the rules of its
+// stage. `remapped` gives the device that takes the place of one in the file. Throws FormatError that names
+// the section. What kernels compute is not checked: the file holds code.
+void check_saved(const SavedContents& contents,
+                 const std::function<std::string(const std::string&)>& remapped);
+
+} // namespace tolk::engine

@@ -1,0 +1,347 @@
+#include "tolk/engine/compile/compile_linear.h"
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/base/hash.h"
+#include "tolk/base/thread_pool.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/compile/local_size.h"
+#include "tolk/engine/run/resolve.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/key.h"
+#include "tolk/uop/print.h"
+
+namespace tolk::engine {
+namespace {
+
+// What a kernel was compiled for: device, settings that change code, whether arguments may overlap.
+struct Variant {
+  uint32_t device;
+  uint64_t settings;
+  bool may_alias;
+  auto operator<=>(const Variant&) const = default;
+};
+// Equal kernels are equal nodes, so the node's id finds what was seen before, and the entry keeps the node
+// alive; the content key finds kernels that differ in their name only.
+struct KnownSink {
+  UOp sink, program;
+};
+struct Caches {
+  std::mutex mutex;
+  std::map<std::pair<uint64_t, Variant>, KnownSink> by_node;
+  std::map<std::pair<ContentKey, Variant>, UOp> by_content;
+  std::map<std::pair<ContentKey, uint32_t>, ProgramRef> runtimes;
+  CacheStats stats;
+};
+Caches& caches() {
+  static auto* all = new Caches; // leaked: programs outlive static destructors harmlessly
+  return *all;
+}
+
+// A kernel's SINK without its name.
+ContentKey semantic_key(const UOp& sink) {
+  Hasher h;
+  h.key(graph_key(sink.src()));
+  for (int64_t i : sink.arg().ints()) h.number(i);
+  return h.finish();
+}
+
+UOp checked(const UOp& program) {
+  if (!program || !program.is(Op::PROGRAM))
+    throw InvalidArgument(std::string("to_program returned ") + (program ? name(program.op()) : "nothing") +
+                          " instead of a PROGRAM");
+  if (!program_entry(program).has_binary())
+    throw InvalidArgument("to_program returned PROGRAM without compiled code: " +
+                          program_entry(program).info.name);
+  return program;
+}
+
+struct Request {
+  UOp sink;
+  Device* device;
+  bool alias;
+};
+
+UOp find(Caches& c, const Request& r, const Variant& v) {
+  auto it = c.by_node.find({r.sink.id(), v});
+  return it == c.by_node.end() ? UOp() : it->second.program;
+}
+
+// Programs for all requests, in their order.
+std::vector<UOp> compile_requests(const std::vector<Request>& requests, const ToProgram& make_program,
+                                  const Progress& progress) {
+  std::vector<UOp> programs(requests.size());
+  uint64_t settings = Config::current().codegen_digest();
+  struct Work {
+    Variant variant;
+    ContentKey key;
+    std::vector<size_t> users; // requests that share the program, the first in the order of calls first
+    std::exception_ptr error;
+  };
+  std::vector<Work> work;
+  Caches& c = caches();
+  std::vector<size_t> unknown;
+  {
+    std::lock_guard lock(c.mutex);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Variant v{requests[i].device->id(), settings, requests[i].alias};
+      if ((programs[i] = find(c, requests[i], v)))
+        ++c.stats.program_hits;
+      else
+        unknown.push_back(i);
+    }
+  }
+  std::map<std::pair<ContentKey, Variant>, size_t> missing;
+  for (size_t i : unknown) {
+    Variant v{requests[i].device->id(), settings, requests[i].alias};
+    ContentKey key = semantic_key(requests[i].sink);
+    std::lock_guard lock(c.mutex);
+    if (auto it = c.by_content.find({key, v}); it != c.by_content.end()) {
+      ++c.stats.program_hits;
+      programs[i] = it->second;
+      c.by_node.emplace(std::pair(requests[i].sink.id(), v), KnownSink{requests[i].sink, it->second});
+      continue;
+    }
+    auto [it, fresh] = missing.emplace(std::pair(key, v), work.size());
+    if (fresh)
+      work.push_back({v, key, {}, nullptr}), ++c.stats.program_misses;
+    else
+      ++c.stats.program_hits;
+    work[it->second].users.push_back(i);
+  }
+  if (work.empty()) return programs;
+
+  std::mutex progress_mutex;
+  size_t done = 0;
+  if (progress) progress(0, work.size());
+  auto compile_one = [&](size_t w) {
+    Work& item = work[w];
+    const Request& r = requests[item.users[0]];
+    try {
+      UOp program = checked(make_program ? make_program(*r.device, r.sink, r.alias)
+                                         : to_program(*r.device, r.sink, r.alias));
+      std::lock_guard lock(c.mutex);
+      program = c.by_content.emplace(std::pair(item.key, item.variant), program).first->second;
+      for (size_t i : item.users) {
+        programs[i] = program;
+        c.by_node.emplace(std::pair(requests[i].sink.id(), item.variant),
+                          KnownSink{requests[i].sink, program});
+      }
+    } catch (...) {
+      item.error = std::current_exception();
+    }
+    std::lock_guard lock(progress_mutex);
+    ++done;
+    if (progress) progress(done, work.size());
+  };
+  if (make_program)
+    for (size_t w = 0; w < work.size(); ++w) compile_one(w);
+  else
+    parallel_for(work.size(), compile_threads(), compile_one);
+  for (const Work& item : work)
+    if (item.error) std::rethrow_exception(item.error);
+  return programs;
+}
+
+Device& device_of_call(const UOp& call, Device& ambient) {
+  for (const UOp& argument : call.src().subspan(1)) {
+    if (argument.is(OpSet(Op::BIND, Op::VAR))) continue;
+    std::vector<std::string> names = argument_devices(argument);
+    if (names.empty() || names[0] == ambient.name()) return ambient;
+    return names[0] == "HOST" ? host_device() : device(names[0]);
+  }
+  return ambient;
+}
+
+// The byte range of a storage expression inside the node that owns the storage.
+struct ByteRange {
+  UOp base;
+  int64_t begin, end;
+};
+ByteRange range_of(const UOp& argument) {
+  int64_t begin = 0,
+          bytes = int64_t(storage_bytes(argument.dtype(), uint64_t(max_numel(shape_of(argument)))));
+  UOp at = argument;
+  while (!at.is(OpSet(Op::BUFFER, Op::PARAM, Op::MSTACK, Op::MSELECT)) && at.nsrc() != 0) {
+    if (at.is(Op::SLICE)) begin += at.arg().i(0);
+    at = at.src(0);
+  }
+  return {at, begin, begin + bytes};
+}
+
+// BUFFERs and PARAMs below an expression that joins or picks shards.
+void bases_of(const UOp& u, std::vector<UOp>& out) {
+  if (u.is(OpSet(Op::BUFFER, Op::PARAM))) return out.push_back(u);
+  size_t n = u.is(Op::MSTACK) ? u.nsrc() : std::min<size_t>(u.nsrc(), 1);
+  for (size_t i = 0; i < n; ++i) bases_of(u.src(i), out);
+}
+
+bool overlap(const UOp& a, const UOp& b) {
+  ByteRange x = range_of(a), y = range_of(b);
+  if (x.base == y.base) return x.begin < y.end && y.begin < x.end;
+  OpSet plain(Op::BUFFER, Op::PARAM);
+  if (x.base.is(plain) && y.base.is(plain)) return false;
+  std::vector<UOp> of_x, of_y;
+  bases_of(x.base, of_x), bases_of(y.base, of_y);
+  for (const UOp& u : of_x)
+    for (const UOp& v : of_y)
+      if (u == v) return true;
+  return false;
+}
+
+void splice(const UOp& linear, std::vector<UOp>& out) {
+  for (const UOp& item : linear.src()) {
+    UOp at = item;
+    while (at.is(Op::END)) at = at.src(0);
+    if (at.is(Op::LINEAR))
+      splice(at, out);
+    else if (at.is(Op::CALL))
+      out.push_back(std::move(at));
+    else
+      throw InvalidArgument(std::string("expected CALL, got ") + name(at.op()) + ": " + print_line(at));
+  }
+}
+
+} // namespace
+
+bool may_alias(const UOp& sink, std::span<const UOp> arguments) {
+  std::vector<bool> written(arguments.size(), false);
+  for (const UOp& effect : sink.src()) {
+    UOp inner = effect;
+    while (inner.is(Op::END)) inner = inner.src(0);
+    if (!inner.is(Op::STORE) || !inner.src(0).is(Op::PARAM)) continue;
+    auto slot = size_t(slot_of(inner.src(0)));
+    if (slot < written.size()) written[slot] = true;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i)
+    for (size_t j = i + 1; j < arguments.size(); ++j)
+      if ((written[i] || written[j]) && overlap(arguments[i], arguments[j])) return true;
+  return false;
+}
+
+std::vector<UOp> flat_calls(const UOp& linear) {
+  std::vector<UOp> calls;
+  calls.reserve(linear.nsrc());
+  splice(linear, calls);
+  return calls;
+}
+
+int beam_of(const UOp& sink) {
+  std::span<const int64_t> ints = sink.arg().ints();
+  return ints.size() > 1 ? int(ints[1]) : 0;
+}
+
+UOp with_beam(const UOp& sink, int beam) {
+  std::vector<int64_t> ints(sink.arg().ints().begin(), sink.arg().ints().end());
+  ints.resize(std::max<size_t>(ints.size(), 2));
+  ints[1] = beam;
+  std::vector<std::string> texts(sink.arg().texts().begin(), sink.arg().texts().end());
+  return make(Op::SINK, DType::Void, sink.src(), Arg(std::move(ints), std::move(texts)));
+}
+
+UOp compile_kernel(Device& device, const ToProgram& make_program, const UOp& sink, bool may_alias) {
+  return compile_requests({{sink, &device, may_alias}}, make_program, {})[0];
+}
+
+UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& linear, std::optional<int> beam,
+                   const Progress& progress) {
+  if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to compile, got " + print_line(linear));
+  std::vector<UOp> calls = flat_calls(linear);
+  std::vector<Request> requests;
+  std::vector<size_t> owner;
+  int width = beam.value_or(int(Config::current().beam));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    UOp sink = calls[i].src(0);
+    if (!sink.is(Op::SINK)) continue;
+    if (width >= 1 && beam_of(sink) == 0) sink = with_beam(sink, width);
+    requests.push_back(
+        {sink, &device_of_call(calls[i], ambient), may_alias(sink, buffer_arguments(calls[i]))});
+    owner.push_back(i);
+  }
+  std::vector<UOp> programs = compile_requests(requests, make_program, progress);
+  std::vector<UOp> src;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    UOp& call = calls[owner[r]];
+    src.assign(call.src().begin(), call.src().end());
+    src[0] = programs[r];
+    call = with_sources(call, src);
+  }
+  for (UOp& call : calls) {
+    if (!call.src(0).is(Op::PROGRAM)) continue;
+    UOp tuned = with_tuned_local_size(device_of_call(call, ambient), call.src(0));
+    if (tuned == call.src(0)) continue;
+    src.assign(call.src().begin(), call.src().end());
+    src[0] = tuned;
+    call = with_sources(call, src);
+  }
+  bool same = calls.size() == linear.nsrc();
+  for (size_t i = 0; same && i < calls.size(); ++i) same = calls[i] == linear.src(i);
+  return same ? linear : with_sources(linear, calls);
+}
+
+KernelSource kernel_source(const ProgramEntry& entry) {
+  KernelSource source;
+  source.target_index = entry.target_index;
+  source.text = entry.text;
+  source.entry = entry.info.name;
+  source.params = entry.params;
+  source.flags = entry.flags;
+  source.shared_bytes = entry.info.shared_bytes;
+  for (size_t i = 0; i < 3; ++i)
+    source.local[i] = entry.local_free || entry.local[i] ? 0 : uint32_t(entry.info.local[i]);
+  return source;
+}
+
+ProgramRef get_runtime(Device& device, const UOp& program, bool cache) {
+  const ProgramEntry& entry = program_entry(program);
+  if (!entry.has_binary())
+    throw InvalidArgument("PROGRAM is missing its compiled binary: " + entry.info.name);
+  Caches& c = caches();
+  std::pair<ContentKey, uint32_t> key{entry.code_key, device.id()};
+  if (cache) {
+    std::lock_guard lock(c.mutex);
+    if (auto it = c.runtimes.find(key); it != c.runtimes.end()) {
+      ++c.stats.runtime_hits;
+      return it->second;
+    }
+  }
+  KernelSource source = kernel_source(entry);
+  tolk_kernel_ir view;
+  if (entry.kernel && entry.text.empty()) {
+    view = entry.kernel->ir.view();
+    source.ir = &view; // the target takes the kernel itself
+  }
+  ProgramRef loaded = device.load(source, entry.binary);
+  if (!cache) return loaded;
+  std::lock_guard lock(c.mutex);
+  ++c.stats.runtime_misses;
+  return c.runtimes.emplace(key, std::move(loaded)).first->second;
+}
+
+CacheStats cache_stats() {
+  std::lock_guard lock(caches().mutex);
+  return caches().stats;
+}
+
+void clear_caches() {
+  Caches& c = caches();
+  decltype(c.by_node) nodes; // destroyed without the lock
+  decltype(c.by_content) contents;
+  decltype(c.runtimes) runtimes;
+  {
+    std::lock_guard lock(c.mutex);
+    nodes.swap(c.by_node), contents.swap(c.by_content), runtimes.swap(c.runtimes);
+    c.stats = {};
+  }
+  nodes.clear(), contents.clear(), runtimes.clear();
+  clear_local_sizes();
+  sweep_program_table();
+}
+
+} // namespace tolk::engine

@@ -1,0 +1,43 @@
+#include "tolk/engine/graph/graph_call.h"
+
+#include "tolk/base/error.h"
+#include "tolk/engine/graph/graph_call_internal.h"
+#include "tolk/engine/graph/graph_runner.h"
+#include "tolk/uop/build.h"
+
+namespace tolk::engine {
+namespace {
+
+const std::string kGraph = "graph";
+
+GraphCallFactory& factory() {
+  static auto* installed = new GraphCallFactory(make_graph_runner);
+  return *installed;
+}
+
+} // namespace
+
+GraphCall::~GraphCall() = default;
+
+void install_graph_calls(GraphCallFactory make) { factory() = std::move(make); }
+
+std::unique_ptr<GraphCall> make_graph_call(BufferBinding& binding, const UOp& call) {
+  return factory() ? factory()(binding, call) : nullptr;
+}
+
+bool is_graph_call(const UOp& call) {
+  return call.is(Op::CALL) && call.src(0).is(Op::CUSTOM_FUNCTION) && call.src(0).nsrc() == 1 &&
+         call.src(0).src(0).is(Op::LINEAR) && call.src(0).arg().text() == kGraph;
+}
+
+UOp graph_call(std::span<const UOp> calls, std::span<const UOp> params) {
+  UOp body = make(Op::CUSTOM_FUNCTION, DType::Void, {linear(calls)}, Arg({}, {kGraph}));
+  return call(body, params);
+}
+
+const UOp& graph_linear(const UOp& call) {
+  TOLK_CHECK(is_graph_call(call), "only a graph call has a LINEAR inside");
+  return call.src(0).src(0);
+}
+
+} // namespace tolk::engine

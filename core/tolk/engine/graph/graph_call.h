@@ -1,0 +1,46 @@
+// A batch of calls that is replayed as one: what run_linear asks of a call to CUSTOM_FUNCTION
+// "graph"(LINEAR).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tolk/base/api.h"
+#include "tolk/engine/run/resolve.h"
+
+namespace tolk::engine {
+
+class PreparedLinear; // engine/run/prepared.h
+
+// Owned by the binding; whatever it holds must stay alive until its work is done.
+class TOLK_API GraphCall {
+public:
+  virtual ~GraphCall();
+  // Records at the first run, replays later. `calls` are the inner calls, up to date with the binding and the
+  // run. False: nothing was launched, and the caller takes the calls one by one. With `wait`, waits and
+  // stores the seconds it took.
+  virtual bool run(BufferBinding& binding, PreparedLinear& calls, const ExecContext& context, bool wait,
+                   std::optional<double>& seconds) = 0;
+  // When each launch of the last run ran that was waited for while a profile listened: in the order of the
+  // inner calls and their positions, on the steady clock. False: unknown.
+  struct NodeTime {
+    uint64_t begin_ns, end_ns;
+  };
+  virtual bool node_times(std::vector<NodeTime>&) { return false; }
+};
+
+// How run_linear makes one at the first execution of the call in a binding; by default a GraphRunner
+// (engine/graph/graph_runner.h). Null from it: the inner calls run one by one.
+using GraphCallFactory = std::function<std::unique_ptr<GraphCall>(BufferBinding& binding, const UOp& call)>;
+TOLK_API void install_graph_calls(GraphCallFactory factory);
+
+// Whether a call's body is CUSTOM_FUNCTION "graph".
+TOLK_API bool is_graph_call(const UOp& call);
+// CALL(CUSTOM_FUNCTION "graph"(LINEAR(calls)), params...).
+TOLK_API UOp graph_call(std::span<const UOp> calls, std::span<const UOp> params);
+// The LINEAR inside a graph call.
+TOLK_API const UOp& graph_linear(const UOp& call);
+
+} // namespace tolk::engine

@@ -1,0 +1,103 @@
+#include "tolk/engine/run/node_storage.h"
+
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/run/host_data.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/state.h"
+
+namespace tolk::engine {
+namespace {
+
+// Hangs on a node's StorageVersion. The node counts at its buffers as long as it lives.
+struct Storage : UOpAttachment {
+  explicit Storage(AnyBuffer b) : buffer(std::move(b)) { count(1); }
+  ~Storage() override { count(-1); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  void count(int by) const {
+    if (has_value(buffer)) std::visit([by](const auto& b) { b->add_ref(by); }, buffer);
+  }
+  AnyBuffer buffer;
+  bool host_data = false; // host_data.h; set before other threads see the node
+};
+
+Device& named(const std::string& text, Device* ambient) {
+  if (ambient && (text.empty() || text == ambient->name())) return *ambient;
+  if (text.empty()) throw InvalidArgument("storage that names no device needs one to be made on");
+  return text == "HOST" ? host_device() : device(text);
+}
+
+} // namespace
+
+bool has_buffer(const UOp& storage) {
+  StorageVersion* known = known_version(storage);
+  return known && known->buffer();
+}
+
+bool set_buffer(const UOp& storage, AnyBuffer buffer) {
+  TOLK_CHECK(storage.is(Op::BUFFER), "only a BUFFER node owns storage");
+  return version_of(storage).set_buffer(std::make_unique<Storage>(std::move(buffer)));
+}
+
+AnyBuffer make_storage(const UOp& storage, Device* ambient) {
+  TOLK_CHECK(storage.is(OpSet(Op::BUFFER, Op::PARAM)), "only a BUFFER names storage of its own");
+  uint64_t count = uint64_t(elements_of(storage));
+  const std::string& where = device_text(storage);
+  if (where.find(',') == where.npos) return make_buffer(named(where, ambient), storage.dtype(), count);
+  std::vector<BufferRef> shards;
+  for (const std::string& name : split_devices(where))
+    shards.push_back(make_buffer(named(name, ambient), storage.dtype(), count));
+  return MultiBuffer::of_bufs(std::move(shards));
+}
+
+AnyBuffer any_buffer_of(const UOp& storage) {
+  if (storage.is(Op::SLICE)) {
+    AnyBuffer source = any_buffer_of(storage.src(0));
+    uint64_t count = uint64_t(elements_of(storage)), offset = uint64_t(storage.arg().i(0));
+    if (is_multi(source)) return std::get<MultiBufferRef>(source)->view(storage.dtype(), count, offset);
+    return view_buffer(std::get<BufferRef>(source), storage.dtype(), count, offset);
+  }
+  TOLK_CHECK(storage.is(Op::BUFFER), "a call's argument must be a BUFFER or a SLICE");
+  StorageVersion& version = version_of(storage);
+  if (!version.buffer()) set_buffer(storage, make_storage(storage));
+  return static_cast<Storage*>(version.buffer())->buffer;
+}
+
+BufferRef buffer_of(const UOp& storage) {
+  AnyBuffer buffer = any_buffer_of(storage);
+  if (is_multi(buffer))
+    throw InvalidArgument(print_line(storage) + " names a multi-device buffer in a single-device context");
+  return std::get<BufferRef>(std::move(buffer));
+}
+
+UOp host_storage(DType dtype, int64_t elements, const void* data, std::shared_ptr<const void> owner,
+                 bool writable) {
+  UOp node = buffer_node(fresh_user_slot(), dtype, elements, "HOST");
+  if (elements > 0)
+    set_buffer(
+        node, import_host_memory(host_device(), dtype, uint64_t(elements), data, std::move(owner), writable));
+  return node;
+}
+
+void set_host_data(const UOp& buffer) {
+  if (has_buffer(buffer)) static_cast<Storage*>(version_of(buffer).buffer())->host_data = true;
+}
+
+UOp host_data_of(const UOp& copy) {
+  if (!copy.is(Op::COPY)) return {};
+  UOp at = copy.src(0);
+  while (at.is(Op::RESHAPE)) at = UOp(at.src(0));
+  bool is_data =
+      at.is(Op::BUFFER) && has_buffer(at) && static_cast<Storage*>(version_of(at).buffer())->host_data;
+  return is_data ? at : UOp();
+}
+
+UOp contiguous_storage(const UOp& node) {
+  UOp at = node;
+  while (at.is(Op::RESHAPE) || is_state(at)) at = UOp(at.src(0));
+  return at.is(OpSet(Op::BUFFER, Op::SLICE)) ? at : UOp();
+}
+
+} // namespace tolk::engine

@@ -1,0 +1,377 @@
+#include "tolk/engine/run/prepared.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/traverse.h"
+
+namespace tolk::engine {
+namespace {
+
+const std::string kDeviceNumber = "_device_num";
+
+Step step_for(const UOp& call, bool jit) {
+  Step step;
+  step.call = call;
+  step.arguments = buffer_arguments(call);
+  const UOp& body = call.src(0);
+  switch (body.op()) {
+  case Op::PROGRAM:
+    step.kind = Step::Kind::Kernel;
+    step.program = body;
+    step.entry = program_entry_ref(body);
+    if (!step.entry->has_binary())
+      throw InvalidArgument("PROGRAM is missing its compiled binary: " + step.entry->info.name);
+    for (int slot : step.entry->info.globals)
+      if (size_t(slot) >= step.arguments.size())
+        throw InvalidArgument("kernel " + step.entry->info.name + " reads argument " + std::to_string(slot) +
+                              ", the call has " + std::to_string(step.arguments.size()));
+    step.variable = !step.entry->info.vars.empty();
+    for (size_t i = 0; i < 3; ++i) step.variable |= step.entry->global[i] || step.entry->local[i];
+    break;
+  case Op::COPY:
+    step.kind = Step::Kind::Copy;
+    if (call.nsrc() != 3 || step.arguments.size() != 2)
+      throw InvalidArgument("malformed COPY call: it has " + std::to_string(call.nsrc() - 1) +
+                            " arguments, not a destination and a source: " + print_line(call));
+    break;
+  case Op::SLICE:
+    step.kind = Step::Kind::View;
+    if (step.arguments.size() != 2)
+      throw InvalidArgument("malformed SLICE call: it has " + std::to_string(step.arguments.size()) +
+                            " arguments, not the view's node and its source: " + print_line(call));
+    if (body.nsrc() > 1 && !body.src(1).is_const())
+      throw InvalidArgument("symbolic SLICE offset in " + print_line(body));
+    break;
+  case Op::SINK:
+    if (jit) throw InvalidArgument("uncompiled kernel in a jit linear: " + print_line(call));
+    throw InternalError("a kernel was not compiled: " + print_line(call));
+  default:
+    if (is_graph_call(call)) {
+      step.kind = Step::Kind::Graph;
+      break;
+    }
+    throw InvalidArgument(std::string("unexpected call body ") + name(body.op()) +
+                          (body.is(Op::CUSTOM_FUNCTION) ? " \"" + body.arg().text() + "\"" : "") + ": " +
+                          print_line(call));
+  }
+  for (const UOp& argument : step.arguments) step.dynamic |= reaches_param(argument);
+  return step;
+}
+
+// Bodies that no run can take are refused before anything is compiled.
+void check_bodies(const std::vector<UOp>& calls, bool jit) {
+  OpSet known(Op::SINK, Op::PROGRAM, Op::COPY, Op::SLICE);
+  for (const UOp& call : calls)
+    if (!call.src(0).is(known) || (jit && call.src(0).is(Op::SINK))) step_for(call, jit);
+}
+
+void add_arenas(const UOp& argument, std::vector<UOp>& arenas) {
+  for (const UOp& u : toposort(argument)) {
+    if (!u.is(Op::SLICE)) continue;
+    const UOp* base = &u.src(0);
+    while (base->is(OpSet(Op::SLICE, Op::MSELECT)) && base->nsrc() != 0) base = &base->src(0);
+    if (base->is(Op::BUFFER) && slot_of(*base) < 0 &&
+        std::find(arenas.begin(), arenas.end(), *base) == arenas.end())
+      arenas.push_back(*base);
+  }
+}
+
+// What a graph call counts as: the sum of its inner calls.
+Estimates graph_estimates(const UOp& call) {
+  Estimates sum;
+  for (const UOp& inner : flat_calls(graph_linear(call))) {
+    std::vector<UOp> arguments = buffer_arguments(inner);
+    double n = arguments.empty() ? 1 : double(std::max<size_t>(argument_devices(arguments[0]).size(), 1));
+    if (inner.src(0).is(Op::PROGRAM)) {
+      const ProgramInfo& info = program_entry(inner.src(0)).info;
+      sum.ops += n * info.flops, sum.lds += n * info.bytes_loaded, sum.mem += n * info.bytes_touched;
+    } else if (!arguments.empty()) {
+      double bytes = n * double(storage_bytes(arguments[0].dtype(), uint64_t(elements_of(arguments[0]))));
+      sum.lds += bytes, sum.mem += bytes;
+    }
+  }
+  return sum;
+}
+
+bool overlap(const Buffer& a, const Buffer& b) {
+  return a.base_id() == b.base_id() && a.offset() < b.offset() + b.bytes() &&
+         b.offset() < a.offset() + a.bytes();
+}
+
+// Whether the kernel may write bytes of another of its arguments, now that storage is known.
+bool aliased(const ProgramInfo& info, const std::vector<BufferRef>& arguments) {
+  for (int out : info.outs)
+    for (int other : info.globals)
+      if (other != out && overlap(*arguments[size_t(out)], *arguments[size_t(other)])) return true;
+  return false;
+}
+
+std::array<uint32_t, 3> narrowed(const std::array<int64_t, 3>& sizes, const std::string& kernel) {
+  std::array<uint32_t, 3> out{};
+  for (size_t i = 0; i < 3; ++i) {
+    if (sizes[i] > int64_t(UINT32_MAX))
+      throw InvalidArgument("kernel " + kernel + " would be launched with the size " +
+                            std::to_string(sizes[i]));
+    out[i] = uint32_t(sizes[i]);
+  }
+  return out;
+}
+
+// Host data that the device can use in place needs no copy, as long as nothing has claimed the destination.
+// What replays leave for others is copied: those may write it, and the next replay must put it there again.
+bool take_in_place(BufferBinding& binding, const UOp& to, const AnyBuffer& source, bool jit) {
+  if (!to.is(Op::BUFFER) || binding.mem(to) || (slot_of(to) >= 0 && (jit || has_buffer(to))) ||
+      is_multi(source))
+    return false;
+  const BufferRef& from = std::get<BufferRef>(source);
+  std::vector<std::string> names = argument_devices(to);
+  if (!from->device().is_host() || names.size() != 1 || names[0] == "HOST") return false;
+  BufferRef imported = import_host_buffer(device(names[0]), from);
+  return imported && binding.adopt(to, std::move(imported));
+}
+
+} // namespace
+
+bool same_memory(Buffer& a, Buffer& b) {
+  return a.is_allocated() && b.is_allocated() && a.bytes() == b.bytes() && a.host_data() != nullptr &&
+         a.host_data() == b.host_data();
+}
+
+PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, const UOp& linear, bool jit,
+                               const Progress& progress)
+    : ambient_(ambient) {
+  if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to run, got " + print_line(linear));
+  check_bodies(flat_calls(linear), jit);
+  compiled_ = jit ? linear : compile_linear(ambient, make_program, linear, {}, progress);
+  std::unordered_set<const UOpNode*> bound_later;
+  for (const UOp& call : flat_calls(compiled_)) {
+    Step step = step_for(call, jit);
+    for (const UOp& argument : step.arguments) {
+      add_arenas(argument, arenas_);
+      if (bound_later.empty()) continue;
+      for (const UOp& u : toposort(argument)) step.late |= bound_later.contains(u.node());
+    }
+    if (step.kind == Step::Kind::View) bound_later.insert(step.arguments[0].node());
+    if (step.kind == Step::Kind::Graph) {
+      step.estimates = graph_estimates(call);
+      for (const UOp& inner : flat_calls(graph_linear(call)))
+        for (const UOp& argument : buffer_arguments(inner)) add_arenas(argument, arenas_);
+    }
+    any_dynamic_ |= step.dynamic;
+    any_variable_ |= step.variable;
+    steps_.push_back(std::move(step));
+  }
+}
+
+void PreparedLinear::check_variables(const VarVals& vars) const {
+  for (const auto& [name, value] : vars)
+    if (name == kDeviceNumber || is_runtime_variable(name))
+      throw InvalidArgument("the variable " + name + " is set by the engine and cannot be given a value");
+  VarVals all = vars;
+  all[kDeviceNumber] = 0;
+  for (const Step& step : steps_) // the others are evaluated before anything runs
+    if (step.variable && step.late) vals(step.entry->info, all), launch_dims(*step.entry, all);
+}
+
+void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_program,
+                            const ExecContext& context) {
+  bool new_vars = !vars_ || *vars_ != context.var_vals;
+  if (new_vars) check_variables(context.var_vals);
+  bool all = epoch_ != binding.epoch();
+  if (!all && !any_dynamic_ && !new_vars) return;
+  bool new_inputs = all || inputs_ != context.input_uops || overlay_ != context.input_overlay;
+  if (!new_inputs && !new_vars) return;
+  epoch_.reset(); // until everything went well
+  for (Step& step : steps_) {
+    if (step.kind == Step::Kind::View) continue;
+    if (step.kind == Step::Kind::Graph) { // now, so that what cannot run is known before anything does
+      if (!step.inner)
+        step.inner = &binding.prepared().get(ambient_, make_program, graph_linear(step.call), true);
+      step.inner->update(binding, make_program, context);
+      continue;
+    }
+    bool values = new_vars && step.variable;
+    if (step.dynamic && new_inputs && !all && !step.late && step.resolved)
+      step.resolved = rebind_inputs(step, context);
+    else if (all || (step.dynamic && new_inputs) || (values && step.late))
+      step.resolved = false;
+    if (step.late) continue;
+    if (!step.resolved)
+      resolve(step, binding, make_program, context);
+    else if (values)
+      set_values(step, context.var_vals);
+  }
+  epoch_ = binding.epoch();
+  if (new_vars) vars_ = context.var_vals;
+  if (new_inputs) inputs_ = context.input_uops, overlay_ = context.input_overlay;
+}
+
+// The usual change of a replay: a kernel on one device gets other buffers for inputs that are its arguments
+// as they are. False for all else, and when the buffers ask for other code.
+bool PreparedLinear::rebind_inputs(Step& step, const ExecContext& context) {
+  if (step.kind != Step::Kind::Kernel || step.positions.size() != 1 || step.other_program) return false;
+  Position& p = step.positions[0];
+  auto input = [&](size_t i) -> const BufferRef* {
+    auto slot = size_t(slot_of(step.arguments[i]));
+    if (slot >= context.input_overlay.size() || slot >= overlay_.size()) return nullptr;
+    if (step.bound[i] != overlay_[slot]) return nullptr; // the binding knows better
+    const BufferRef* buffer = std::get_if<BufferRef>(&context.input_overlay[slot]);
+    return buffer && *buffer && &(*buffer)->device() == p.device ? buffer : nullptr;
+  };
+  for (size_t i = 0; i < step.arguments.size(); ++i)
+    if (step.arguments[i].is(Op::PARAM) ? !input(i) : reaches_param(step.arguments[i])) return false;
+  for (size_t i = 0; i < step.arguments.size(); ++i) {
+    if (!step.arguments[i].is(Op::PARAM)) continue;
+    const BufferRef& now = *input(i);
+    step.bound[i] = now, p.arguments[i] = now;
+  }
+  const ProgramInfo& info = step.entry->info;
+  for (int out : info.outs) p.arguments[size_t(out)]->own();
+  if (!step.entry->may_alias && step.entry->kernel && aliased(info, p.arguments)) {
+    step.bound.clear();
+    return false;
+  }
+  for (size_t k = 0; k < info.globals.size(); ++k) p.ordered[k] = p.arguments[size_t(info.globals[k])].get();
+  return true;
+}
+
+void PreparedLinear::view_changed(size_t at) {
+  for (size_t i = at + 1; i < steps_.size(); ++i) steps_[i].resolved = false;
+  epoch_.reset();
+}
+
+void PreparedLinear::resolve(Step& step, BufferBinding& binding, const ToProgram& make_program,
+                             const ExecContext& context) {
+  if (step.kind == Step::Kind::Copy && !step.dynamic) {
+    AnyBuffer source = resolve_buffer(binding, context, step.arguments[1]);
+    if (take_in_place(binding, step.arguments[0], source, context.jit)) {
+      step.bound = {resolve_buffer(binding, context, step.arguments[0]), source};
+      resolve_copy(step);
+      step.positions[0].in_place = true;
+      step.resolved = true;
+      return;
+    }
+  }
+  std::vector<AnyBuffer> bound;
+  bound.reserve(step.arguments.size());
+  for (const UOp& argument : step.arguments) bound.push_back(resolve_buffer(binding, context, argument));
+  if (step.bound == bound && !step.positions.empty()) { // nothing changed, in-place copies included
+    if (step.variable) set_values(step, context.var_vals);
+    step.resolved = true;
+    return;
+  }
+  step.bound = std::move(bound);
+  step.resolved = false;
+  step.positions.clear(); // what throws below leaves none
+  if (step.kind == Step::Kind::Kernel)
+    resolve_kernel(step, binding, make_program, context);
+  else
+    resolve_copy(step);
+  step.resolved = true;
+}
+
+void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const ToProgram& make_program,
+                                    const ExecContext& context) {
+  const ProgramInfo& info = step.entry->info;
+  std::vector<std::vector<BufferRef>> groups = unwrap_multi(step.bound);
+  std::vector<Position> positions;
+  for (std::vector<BufferRef>& group : groups) {
+    Position p;
+    p.device = group.empty() ? &binding.ambient() : &group[0]->device();
+    for (size_t i = 0; i < group.size(); ++i)
+      if (&group[i]->device() != p.device)
+        throw InvalidArgument("kernel " + info.name + ": argument " + std::to_string(i) + " is on " +
+                              group[i]->device().name() + ", the kernel runs on " + p.device->name());
+    if (!step.entry->target_key.empty() &&
+        (step.entry->target_index >= p.device->targets().size() ||
+         p.device->compiler_key(step.entry->target_index) != step.entry->target_key))
+      throw InvalidArgument(groups.size() > 1
+                                ? "kernel " + info.name + ": positions 0 and " +
+                                      std::to_string(positions.size()) + " need different targets (" +
+                                      step.entry->device + ", " + p.device->name() + ")"
+                                : "kernel " + info.name + " was compiled for " + step.entry->device +
+                                      " and cannot run on " + p.device->name());
+    for (int out : info.outs) group[size_t(out)]->own();
+    UOp program = step.program;
+    step.other_program = false;
+    if (!step.entry->may_alias && step.entry->kernel && aliased(info, group))
+      program = compile_kernel(*p.device, make_program, step.entry->sink, true), step.other_program = true;
+    p.program = get_runtime(*p.device, program);
+    for (int slot : program_entry(program).info.globals) p.ordered.push_back(group[size_t(slot)].get());
+    p.arguments = std::move(group);
+    positions.push_back(std::move(p));
+  }
+  step.positions = std::move(positions);
+  auto n = double(step.positions.size());
+  step.launches = int64_t(step.positions.size());
+  step.estimates = {n * info.flops, n * info.bytes_loaded, n * info.bytes_touched};
+  set_values(step, context.var_vals);
+}
+
+void PreparedLinear::set_values(Step& step, const VarVals& vars) {
+  const ProgramInfo& info = step.entry->info;
+  bool multi = std::any_of(step.bound.begin(), step.bound.end(), is_multi);
+  bool symbolic = false;
+  for (size_t i = 0; i < 3; ++i) symbolic |= step.entry->global[i] || step.entry->local[i];
+  VarVals with_position;
+  if (multi && step.variable) with_position = vars;
+  for (size_t j = 0; j < step.positions.size(); ++j) {
+    Position& p = step.positions[j];
+    if (multi && step.variable) with_position[kDeviceNumber] = int64_t(j);
+    const VarVals& all = multi && step.variable ? with_position : vars;
+    std::vector<int64_t> values = vals(info, all);
+    p.values.clear();
+    for (size_t i = 0; i < values.size(); ++i) // the device fills the others itself
+      if (!is_runtime_variable(info.vars[i].name)) p.values.push_back(values[i]);
+    if (!symbolic && p.grid[0] != 0) continue; // its sizes are known since the first time
+    LaunchDims dims = launch_dims(*step.entry, all);
+    p.grid = narrowed(dims.global, info.name);
+    p.local = narrowed(dims.local.value_or(std::array<int64_t, 3>{1, 1, 1}), info.name);
+  }
+}
+
+void PreparedLinear::resolve_copy(Step& step) {
+  std::vector<std::vector<BufferRef>> pairs;
+  if (is_multi(step.bound[0]) && !is_multi(step.bound[1])) { // one source to every destination
+    for (const BufferRef& shard : std::get<MultiBufferRef>(step.bound[0])->shards())
+      pairs.push_back({shard, std::get<BufferRef>(step.bound[1])});
+  } else {
+    pairs = unwrap_multi(step.bound);
+  }
+  std::vector<Position> positions;
+  double bytes = 0;
+  for (std::vector<BufferRef>& pair : pairs) {
+    check_copy(pair);
+    Position p;
+    p.device = &pair[0]->device();
+    p.in_place = pair[0]->imported() && pair[1]->device().is_host() && same_memory(*pair[0], *pair[1]);
+    if (!p.in_place) pair[0]->own();
+    bytes += double(pair[0]->bytes());
+    p.arguments = std::move(pair);
+    positions.push_back(std::move(p));
+  }
+  step.positions = std::move(positions);
+  step.launches = int64_t(step.positions.size());
+  step.estimates = {0, bytes, bytes};
+}
+
+PreparedLinear& PreparedLinears::get(Device& ambient, const ToProgram& make_program, const UOp& linear,
+                                     bool jit, const Progress& progress) {
+  uint64_t settings = jit ? 0 : Config::current().codegen_digest();
+  std::vector<Entry>& known = all_[linear.node()];
+  for (Entry& entry : known)
+    if (entry.jit == jit && entry.settings == settings) return *entry.prepared;
+  auto made = std::make_unique<PreparedLinear>(ambient, make_program, linear, jit, progress);
+  known.push_back({linear, jit, settings, std::move(made)});
+  return *known.back().prepared;
+}
+
+} // namespace tolk::engine

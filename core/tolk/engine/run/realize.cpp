@@ -1,0 +1,205 @@
+#include "tolk/engine/run/realize.h"
+
+#include <chrono>
+#include <unordered_set>
+
+#include "tolk/base/config.h"
+#include "tolk/base/error.h"
+#include "tolk/device/registry.h"
+#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/compile/view_limits.h"
+#include "tolk/engine/run/host_data.h"
+#include "tolk/engine/run/node_storage.h"
+#include "tolk/schedule/schedule.h"
+#include "tolk/schedule/tensor/realized.h"
+#include "tolk/uop/build.h"
+#include "tolk/uop/state.h"
+
+namespace tolk::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+schedule::Options schedule_options(const std::string& device) {
+  const Config& config = Config::current();
+  schedule::Options options;
+  options.split_reduce = config.split_reduce != 0;
+  options.view_limits = view_limits; // NO_MEMORY_PLANNER and SCACHE are asked for by the scheduler
+  options.ring = int(config.ring), options.all_to_all = int(config.all_to_all);
+  options.default_device = device;
+  return options;
+}
+
+} // namespace
+
+Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
+  Prepared out;
+  auto begin = Clock::now();
+  const std::string ambient = device.empty() ? default_device() : device;
+  schedule::Schedule schedule = schedule::create_schedule(roots, schedule_options(ambient));
+  out.schedule_ms = ms_since(begin);
+  begin = Clock::now();
+  out.linear = std::move(schedule.linear);
+  out.vars = std::move(schedule.vars);
+  if (out.linear.nsrc() != 0) {
+    out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
+    prepare_linear(*out.binding, out.linear, out.vars, progress);
+  }
+  out.compile_ms = ms_since(begin);
+  out.results = std::move(schedule.results);
+  return out;
+}
+
+schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
+  schedule::Options options = schedule_options(device.empty() ? default_device() : device);
+  if (!is_capturing()) return schedule::create_schedule(roots, options);
+  options.memory_plan = false;
+  schedule::Schedule schedule = schedule::create_schedule(roots, options);
+  capture(schedule.linear, schedule.vars);
+  schedule.linear = linear({});
+  return schedule;
+}
+
+void Prepared::run() const {
+  if (binding) run_linear(*binding, linear, {.var_vals = vars});
+}
+
+namespace {
+
+// The view of storage that a written value is, with realised values in it replaced; null when it is computed,
+// as what is padded is.
+UOp written_view(const UOp& u) {
+  UOp at = schedule::realized_form(u);
+  if (at.is(ops::Storage)) return at;
+  if (at.is(OpSet(Op::AFTER, Op::DETACH))) return written_view(at.src(0));
+  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI)) || at.is(Op::PAD)) return {};
+  UOp below = written_view(at.src(0));
+  if (!below || below == at.src(0)) return below ? at : UOp();
+  std::vector<UOp> src(at.src().begin(), at.src().end());
+  src[0] = below;
+  return with_sources(at, src);
+}
+
+[[noreturn]] void refuse_outdated(const UOp& buffer) {
+  throw InvalidArgument(
+      "a value was built on storage of " + std::to_string(elements_of(buffer)) + " " + name(buffer.dtype()) +
+      " on " + device_text(buffer) +
+      " that was assigned to after that, and what it would read is gone. Realize the value before the "
+      "assignment is carried out, or together with it, or build it again from the tensor as it is now");
+}
+
+// Whether storage still is the version that the node names.
+void require_current(const UOp& u) {
+  UOp buffer = buffer_below(u);
+  StorageVersion* version = buffer ? known_version(buffer) : nullptr;
+  if (!version) return;
+  uint64_t named = is_state(u) ? version_named(u) : 0;
+  if (version->written() != named && !version->keeps(named)) refuse_outdated(buffer);
+}
+
+// What a schedule of the roots does besides computing, sources first.
+struct Below {
+  std::vector<UOp> writes;    // AFTERs
+  std::vector<UOp> host_data; // COPYs of what tensors were made from
+};
+Below below(std::span<const UOp> roots, bool current) {
+  current = current && anything_written();
+  Below out;
+  std::unordered_set<UOp, UOpHash> seen;
+  std::vector<std::pair<UOp, size_t>> stack;
+  auto visit = [&](const UOp& u) {
+    UOp form = schedule::realized_form(u);
+    if (form.dtype() == DType::Index || !seen.insert(form).second) return;
+    if (current && (is_state(form) || form.is(Op::BUFFER))) require_current(form);
+    if (!is_state(form)) stack.emplace_back(form, 0);
+  };
+  for (const UOp& root : roots) {
+    visit(root);
+    while (!stack.empty()) {
+      auto& [u, next] = stack.back();
+      if (next < u.nsrc()) {
+        UOp source = u.src(next++); // the stack may move
+        visit(source);
+        continue;
+      }
+      if (is_write(u)) out.writes.push_back(u);
+      if (host_data_of(u)) out.host_data.push_back(u);
+      stack.pop_back();
+    }
+  }
+  return out;
+}
+
+// The storage now is what the write made of it.
+uint64_t note(const UOp& write, const UOp& buffer) {
+  uint64_t number = version_named(write) != 0 ? version_named(write) : fresh_version();
+  version_of(buffer).note_written(number);
+  return number;
+}
+
+// Each write remembers that it was done, each value its storage. Values of no storage, such as constants, are
+// nodes that everybody shares, on any device: they stay as they are, and only whoever realized them has
+// storage.
+void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::vector<UOp>& results) {
+  for (const UOp& u : writes) {
+    UOp view = written_view(u), buffer = view ? buffer_below(view) : UOp();
+    if (buffer) schedule::set_realized(u, view_at(view, note(u, buffer)));
+  }
+  for (size_t i = 0; i < roots.size(); ++i) {
+    UOp view = written_view(roots[i]);
+    if (UOp buffer = buffer_below(view ? view : results[i]))
+      if (uint64_t version = written_version(buffer)) results[i] = view_at(view ? view : results[i], version);
+    if (roots[i] != results[i] && !device_of(roots[i]).empty()) schedule::set_realized(roots[i], results[i]);
+  }
+}
+
+} // namespace
+
+std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, bool current) {
+  auto [writes, host_data] = below(roots, current);
+  std::vector<UOp> results;
+  if (is_capturing()) {
+    // What was assigned before the capture is no part of it: replays would assign it again. Nor is the first
+    // copy of data to its device: replays would read the data and not what is assigned to the tensor later.
+    std::vector<UOp> older;
+    for (const UOp& write : writes)
+      if (is_older_than_capture(write)) older.push_back(write);
+    for (const UOp& copy : host_data)
+      if (is_older_than_capture(host_data_of(copy))) older.push_back(copy);
+    if (!older.empty()) {
+      Config config = Config::current();
+      config.capturing = 0;
+      ScopedConfig at_once(config);
+      realize(older, device, current);
+      writes = below(roots, current).writes;
+    }
+    results = create_schedule(roots, device).results;
+  } else {
+    Prepared prepared = prepare(roots, device);
+    prepared.run();
+    results = std::move(prepared.results);
+  }
+  remember(roots, writes, results);
+  if (!capturing().empty() && !is_capturing())
+    for (const UOp& result : results)
+      if (UOp buffer = buffer_below(result)) note_uncaptured(buffer);
+  return results;
+}
+
+std::vector<std::byte> read_bytes(const UOp& result) {
+  require_not_capturing("a value's bytes were asked for");
+  UOp storage = contiguous_storage(result);
+  TOLK_CHECK(storage, "only a contiguous result can be read");
+  AnyBuffer any = any_buffer_of(storage);
+  BufferRef buffer = is_multi(any) ? std::get<MultiBufferRef>(any)->shard(0) : std::get<BufferRef>(any);
+  std::vector<std::byte> bytes(buffer->bytes());
+  if (bytes.empty()) return bytes;
+  buffer->allocate();
+  buffer->copy_out(bytes);
+  return bytes;
+}
+
+} // namespace tolk::engine
