@@ -1,6 +1,6 @@
 # tolk_add_unit_test(NAME SOURCES ... LAYERS layer... [LIBS ...] [LABELS ...] [TIMEOUT s]): one Boost.Test executable.
 # Tests link the static layers, and find plugins of the build tree through TOLK_PLUGIN_PATH. Each writes a JUnit log, from
-# which tests/features makes docs/features.md.
+# which tests/features makes docs/generated/features.md.
 set(TOLK_TEST_RESULTS "${CMAKE_BINARY_DIR}/test-results")
 file(MAKE_DIRECTORY "${TOLK_TEST_RESULTS}")
 # The main that all of them share, compiled once.

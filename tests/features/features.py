@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/features.md: every acceptance row of the engine, the test that shows it, and that test's result.
+"""docs/generated/features.md: every acceptance row of the engine, the test that shows it, and that test's result.
 
     features.py ROOT RESULTS [--update]
 
@@ -106,16 +106,16 @@ def main():
         print(f"no test logs in {folder}: run the unit tests first")
         return 77
     wanted = page(root, results)
-    path = root / "docs/features.md"
+    path = root / "docs/generated/features.md"
     if "--update" in sys.argv[3:]:
         path.write_text(wanted)
         return 0
     found = path.read_text() if path.exists() else ""
     if found == wanted:
-        print("docs/features.md is up to date")
+        print("docs/generated/features.md is up to date")
         return 0
-    sys.stdout.writelines(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), "docs/features.md", "this run"))
-    print("docs/features.md is stale; run the tests again with TOLK_UPDATE_DOCS=1 in the environment")
+    sys.stdout.writelines(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), "docs/generated/features.md", "this run"))
+    print("docs/generated/features.md is stale; run the tests again with TOLK_UPDATE_DOCS=1 in the environment")
     return 1
 
 

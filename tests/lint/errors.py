@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/errors.md to standard output: errors.py ROOT.
+"""Writes docs/generated/errors.md to standard output: errors.py ROOT.
 
 The messages come from the sources (messages.py), their causes and remedies from the files in errors/. Fails when a
 message has no entry there, or an entry no message; what it prints then is the entry to fill in."""
@@ -16,7 +16,7 @@ EXPLAINED = [
      "`tolk-run` itself: flags, values given to inputs, stored outputs, case folders.",
      ["tools/run/options.cpp", "tools/run/inputs.cpp", "tools/run/random_input.cpp", "tools/run/outputs.cpp",
       "tools/run/case_folder.cpp", "tools/run/check.cpp", "tools/run/main.cpp", "tools/run/run_model.cpp"]),
-    ("Settings", "Environment variables; `docs/env.md` lists them.", ["core/tolk/base/config.cpp"]),
+    ("Settings", "Environment variables; `docs/generated/env.md` lists them.", ["core/tolk/base/config.cpp"]),
     ("Devices by name", "The registry: what `DEVICE=` and `--device` name, and plugin options.",
      ["core/tolk/device/registry.cpp"]),
     ("Plugins that are not taken",
@@ -30,12 +30,13 @@ EXPLAINED = [
       "core/tolk/device/stream.cpp", "core/tolk/device/graph.cpp", "core/tolk/engine/compile/compile.cpp",
       "core/tolk/engine/run/validate_with_cpu.cpp"]),
     ("Captured functions", "`Jit` and what is below it. A call that is refused has had no effect.",
-     ["core/tolk/tensor/jit.cpp", "core/tolk/engine/capture/jit.cpp", "core/tolk/engine/capture/captured.cpp", "core/tolk/engine/capture/capture.cpp"]),
+     ["core/tolk/tensor/jit.cpp", "core/tolk/engine/capture/jit.cpp", "core/tolk/engine/capture/captured.cpp",
+      "core/tolk/engine/capture/capture.cpp"]),
     ("Saved models and captures",
      "Files of `--save` and of saved captures. Each message begins with the file when it was given by name.",
      ["core/tolk/onnx/model_saved.cpp", "core/tolk/base/packed.cpp", "core/tolk/engine/capture/saved_capture.cpp",
       "core/tolk/engine/capture/saved_check.cpp", "core/tolk/engine/capture/saved_program.cpp"]),
-    ("Layers around plugins", "`TOLK_LAYERS`, and recordings. What `validate` says about calls is in `docs/layers.md`.",
+    ("Layers around plugins", "`TOLK_LAYERS`, and recordings. What `validate` says about calls is in `docs/generated/layers.md`.",
      ["core/tolk/layers/layers.cpp", "core/tolk/layers/trace.cpp", "core/tolk/layers/record.cpp",
       "core/tolk/device/replay.cpp"]),
     ("The model file",
@@ -62,7 +63,7 @@ SILENT = {
     "core/tolk/loader/host_pool.cpp": "no text", "core/tolk/loader/plugin_host.cpp": "no text",
     "core/tolk/loader/status.cpp": "the texts of status.def", "core/tolk/device/copy.cpp": "no text",
     "core/tolk/device/context.cpp": "descriptions for logs",
-    **{f"core/tolk/device/layer_validate{part}": "the rules of docs/layers.md"
+    **{f"core/tolk/device/layer_validate{part}": "the rules of docs/generated/layers.md"
        for part in (".cpp", ".h", "_graph.cpp", "_memory.cpp", "_program.cpp", "_stream.cpp")},
     "core/tolk/io/compare.cpp": "results of comparisons", "core/tolk/io/summary.cpp": "summaries of values",
 }

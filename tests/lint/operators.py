@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/onnx.md to standard output: operators.py ROOT. The lists come from the tables of core/tolk/onnx."""
+"""Writes docs/generated/onnx.md to standard output: operators.py ROOT. The lists come from the tables of core/tolk/onnx."""
 
 import os
 import re

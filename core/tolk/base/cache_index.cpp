@@ -77,7 +77,7 @@ bool CacheIndex::open() {
   int status = sqlite3_open_v2(path_.c_str(), &database_, flags, nullptr);
   if (status == SQLITE_OK) {
     sqlite3_busy_timeout(database_, 2000);
-    // A lost transaction costs a rescan at most, so nothing waits for the disk.
+    // A lost transaction costs at most a rescan, so writes need not reach the disk.
     run("PRAGMA journal_mode=WAL");
     run("PRAGMA synchronous=OFF");
     int64_t version = -1;

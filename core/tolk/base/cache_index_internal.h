@@ -1,5 +1,5 @@
-// The index of a DiskCache: which blobs there are, how large, and when each was last used. Sqlite, shared by
-// processes.
+// The index of a DiskCache: key, size and time of last use of every blob. An SQLite database that processes
+// share.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,8 @@ struct sqlite3;
 
 namespace tolk {
 
-// Not for several threads at once; DiskCache holds a lock. No function throws: a failure makes the index
-// unusable for the rest of the process, with one warning, and the cache grows without a bound until the next
-// process repairs it.
+// Not thread-safe: DiskCache holds a lock. No function throws. A failure disables the index for the rest of the
+// process with one warning; the cache then grows without bound until another process repairs the index.
 class CacheIndex {
 public:
   struct Entry {
@@ -22,7 +21,7 @@ public:
     int64_t used = 0; // microseconds since 1970
   };
 
-  // `rescan` lists the blobs that exist; called when the index file is new or was damaged.
+  // `rescan` lists the existing blobs; it is called when the index file is new or damaged.
   CacheIndex(std::string path, std::function<std::vector<Entry>()> rescan);
   ~CacheIndex();
   CacheIndex(const CacheIndex&) = delete;
@@ -31,7 +30,7 @@ public:
   void add(const std::vector<Entry>& entries);
   void touch(const std::vector<std::string>& keys, int64_t now);
   void remove(const std::vector<std::string>& keys);
-  // Sum of all sizes, also those that other processes added.
+  // Sum of all sizes, including entries that other processes added.
   uint64_t total_bytes();
   // The least recently used entries whose sizes add up to at least `bytes`.
   std::vector<Entry> oldest(uint64_t bytes);

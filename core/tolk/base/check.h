@@ -1,5 +1,5 @@
-// TOLK_CHECK guards invariants of ours and throws InternalError; it stays on in release builds.
-// A caller's mistake is reported with a sentence of its own: throw InvalidArgument(...) directly.
+// TOLK_CHECK tests internal invariants and throws InternalError; it stays on in release builds.
+// For a mistake of the caller, throw InvalidArgument with a message instead.
 #pragma once
 
 #include "tolk/base/api.h"

@@ -102,7 +102,7 @@ std::vector<ConfigRow> config_rows() {
   std::vector<std::string> ignored;
   const Config now = scoped ? *scoped : Config::from_environment(&ignored);
   std::vector<ConfigRow> rows;
-  // What the environment says and nobody can take, in place of the default that stands for it.
+  // Invalid values from the environment, which take the place of the default in the table.
   auto judge = [&rows](int64_t low, int64_t high) {
     ConfigRow& row = rows.back();
     std::string text = environment(std::string(row.name).c_str());

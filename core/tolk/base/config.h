@@ -1,7 +1,6 @@
-// Settings. config_vars.def is the one table: a row gives the field of Config, the environment variable, its
-// parser, the line in `tolk-run --env` and the row in docs/env.md. Precedence: ScopedConfig in code, then the
-// environment, read once at first use. Code outside the engine's entry points takes what it needs as
-// arguments.
+// Settings. Each row of config_vars.def defines a field of Config, its environment variable and parser, its line
+// in `tolk-run --env` and its row in docs/generated/env.md. Precedence: ScopedConfig, then the environment, which
+// is read once at first use. Below the engine's entry points, code takes settings as arguments.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +17,16 @@ struct TOLK_API Config {
 #define TOLK_TEXT(field, NAME, fallback, codegen, help) std::string field = fallback;
 #include "tolk/base/config_vars.def"
 
-  // The settings in force for this thread: the innermost ScopedConfig, else the environment's.
-  // Throws InvalidArgument that names the variable when its text is not a number, out of range, or asks for
-  // something that is not supported yet.
+  // The settings in force for this thread: the innermost ScopedConfig, else the environment.
+  // Throws InvalidArgument naming the variable if its value is not a number, is out of range, or is not
+  // supported yet.
   static const Config& current();
 
-  // Reads the environment anew. current() does so once, at its first call in the process. With `problems`
-  // nothing is thrown: a setting that cannot be taken keeps its default, and the sentence goes there.
+  // Reads the environment again; current() reads it only once per process. With `problems`, nothing is thrown:
+  // an invalid setting keeps its default and its error message is appended.
   static Config from_environment(std::vector<std::string>* problems = nullptr);
 
-  // Every setting whose row says that it changes generated code, a line "NAME=value" each.
+  // One line "NAME=value" for each setting that affects generated code.
   std::string codegen_text() const;
   // Digest of that text; part of every cache key.
   uint64_t codegen_digest() const;
@@ -46,32 +45,32 @@ private:
   const Config* previous_;
 };
 
-// One row of the table with its present value, for --env and the generated page.
+// A row of the table with its current value, for --env and the generated page.
 struct ConfigRow {
   std::string_view name, help;
   std::string type, fallback, range, value;
   bool affects_codegen;
-  std::string problem; // why the environment's text, which `value` is then, cannot be taken; else empty
+  std::string problem; // why `value`, read from the environment, is invalid; empty if it is valid
 };
 TOLK_API std::vector<ConfigRow> config_rows();
 
-// Names that are reserved for settings which do nothing yet.
+// Reserved names of settings that have no effect yet.
 struct LaterRow {
   std::string_view name, why;
-  bool refused; // the others are accepted
+  bool refused; // setting it is an error; otherwise it is ignored
 };
 TOLK_API std::vector<LaterRow> later_rows();
-// A sentence for each accepted one that the environment sets to something else than 0.
+// A message for each ignored one that the environment sets to anything but 0.
 TOLK_API std::vector<std::string> idle_variables();
 
-// Names of variables in the environment that begin with TOLK_ and mean nothing: neither a row of the table
-// nor of the form TOLK_<plugin>_* for one of `plugins` (any case). Each with "; did you mean X?" when a row
-// is near. Variables of the tests (TOLK_TEST_*, TOLK_SHARED_DIR, TOLK_UPDATE_GOLDEN) are known. Callers print
-// them as warnings once plugins are found.
+// Unknown variables in the environment that begin with TOLK_: neither a row of the table, nor TOLK_<plugin>_*
+// for one of `plugins` (any case), nor a variable of the tests (TOLK_TEST_*, TOLK_SHARED_DIR,
+// TOLK_UPDATE_GOLDEN). Each is followed by "; did you mean X?" if a known name is close. Callers print them as
+// warnings after plugin discovery.
 TOLK_API std::vector<std::string> unknown_variables(const std::vector<std::string>& plugins);
 
-// Text of an environment variable, empty when unset; the only place that calls getenv. In a process with
-// elevated rights (AT_SECURE) every variable reads as unset.
+// Value of an environment variable, empty if unset; the only caller of getenv. In a process with elevated
+// privileges (AT_SECURE) every variable reads as unset.
 TOLK_API std::string environment(const char* name);
 
 } // namespace tolk

@@ -79,7 +79,7 @@ bool write_all(int descriptor, const char* from, size_t size) {
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
-// Makes the folder and those above it, each for its owner only; empty text when it may be used.
+// Creates the folder and its parents with mode 0700. Returns why it cannot be used, or an empty string.
 std::string prepare_folder(const std::string& folder) {
   if (folder.empty()) return "there is no home folder to put it in; set TOLK_CACHE_DIR";
   if (folder.front() != '/') return "the path is not absolute";

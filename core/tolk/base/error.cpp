@@ -4,7 +4,7 @@
 
 namespace tolk {
 
-// Out of line, so that each class has one home for its type information and can be caught across libraries.
+// Key functions: each class has its type information in one library, so it can be caught across libraries.
 Error::~Error() = default;
 InvalidArgument::~InvalidArgument() = default;
 JitError::~JitError() = default;

@@ -1,6 +1,6 @@
-// The exception family. A message says what was expected, what was found and which input or setting would
-// change it; it does not start with a function name. Throw at the place that knows most; add context at a
-// border with `rethrow_with`.
+// The exception hierarchy. A message says what was expected, what was found, and which input or setting fixes
+// it; it does not start with a function name. Throw where the most is known, and add context at an interface
+// with `rethrow_with`.
 #pragma once
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ public:
   ~Error() override;
 };
 
-// One leaf per kind of fault. The caller's mistake: shape, dtype, axis, value.
+// One leaf per kind of error. Invalid argument of the caller: shape, dtype, axis, value.
 class TOLK_API InvalidArgument : public Error {
 public:
   using Error::Error;
@@ -35,13 +35,13 @@ public:
   using Error::Error;
   ~DeviceError() override;
 };
-// An allocation failed after the caches were given back.
+// An allocation failed even after cached memory was released.
 class TOLK_API OutOfMemory : public Error {
 public:
   using Error::Error;
   ~OutOfMemory() override;
 };
-// A kernel that a backend's compiler rejected; the message holds the kernel name and the log.
+// A backend's compiler rejected a kernel; the message contains the kernel's name and the compiler's log.
 class TOLK_API CompileError : public Error {
 public:
   using Error::Error;
@@ -59,13 +59,13 @@ public:
   using Error::Error;
   ~FormatError() override;
 };
-// A plugin that could not be loaded or broke the interface.
+// A plugin failed to load or violated the interface.
 class TOLK_API PluginError : public Error {
 public:
   using Error::Error;
   ~PluginError() override;
 };
-// A model that cannot be imported: file, node and reason.
+// A model cannot be imported; the message contains file, node and reason.
 class TOLK_API ImportError : public Error {
 public:
   using Error::Error;

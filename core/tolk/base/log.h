@@ -1,6 +1,6 @@
-// All output of the library goes through here, to standard error. Warnings and errors are always on; the rest
-// is cumulative with DEBUG: 1 devices and plugin choices, 2 a line per kernel, 3 opts and planner, 4 source,
-// 5 kernel IR, 6 graphs after each pass, 7 every rewrite.
+// All output of the library; it goes to standard error. Errors and warnings are always printed. DEBUG levels are
+// cumulative: 1 devices and plugins, 2 a line per kernel, 3 opts and memory planner, 4 source code, 5 kernel IR,
+// 6 graphs after each pass, 7 every rewrite.
 #pragma once
 
 #include <string_view>
@@ -11,11 +11,11 @@ namespace tolk::log {
 
 TOLK_API void error(std::string_view text);
 TOLK_API void warning(std::string_view text);
-// Each distinct text once per process.
+// Prints each distinct message once per process.
 TOLK_API void warning_once(std::string_view text);
-// A line of TOLK_LAYERS=trace; always printed.
+// Prints a line of TOLK_LAYERS=trace, at any DEBUG level.
 TOLK_API void trace(std::string_view text);
-// Printed when DEBUG >= level; ask `enabled` before building an expensive text.
+// Prints if DEBUG >= level; check `enabled` before building an expensive message.
 TOLK_API void debug(int level, std::string_view text);
 TOLK_API bool enabled(int level);
 TOLK_API void flush();

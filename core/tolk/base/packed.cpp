@@ -120,11 +120,11 @@ std::string_view PackReader::take(size_t bytes) {
   return out;
 }
 
-int64_t PackReader::number(int64_t least, int64_t most) {
+int64_t PackReader::number(int64_t min, int64_t max) {
   auto value = get<int64_t>(take(8), 0);
-  if (value < least || value > most)
-    damaged("it has " + std::to_string(value) + " where " + std::to_string(least) + " to " +
-            std::to_string(most) + " may be");
+  if (value < min || value > max)
+    damaged("it has " + std::to_string(value) + " where " + std::to_string(min) + " to " +
+            std::to_string(max) + " may be");
   return value;
 }
 

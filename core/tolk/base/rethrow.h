@@ -1,4 +1,4 @@
-// Context for an error at a border that knows more: a file, a node, what was assumed.
+// Adds context to an exception where more is known: the file, the node, an assumption.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tolk {
 
-// Within a catch block: throws the leaf of Error that was caught with text before and after its own; anything
-// else as it is.
+// Call in a catch block: rethrows a tolk::Error as the same class with `before` and `after` around its message;
+// rethrows any other exception unchanged.
 [[noreturn]] TOLK_API void rethrow_with(const std::string& before, const std::string& after = {});
 
 } // namespace tolk

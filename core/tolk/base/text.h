@@ -1,4 +1,4 @@
-// Numbers for people, and tables of text. Plain ASCII, no locale.
+// Human-readable numbers and text tables. Plain ASCII, independent of the locale.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,15 @@ TOLK_API std::string human_count(double count);
 
 TOLK_API std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// The entry of `known` nearest to `word` by edit distance, for "did you mean"; empty when nothing is near.
+// The entry of `known` closest to `word` by edit distance, for "did you mean"; empty if none is close.
 TOLK_API std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
 
-// Rows of cells, printed with columns as wide as their widest cell and two spaces between them.
+// Rows of cells. Columns are as wide as their widest cell and separated by two spaces.
 class TOLK_API TextTable {
 public:
   enum class Align { Left, Right };
 
-  // A heading per column; rows shorter than this are filled with empty cells, longer ones throw
-  // InvalidArgument.
+  // One heading per column. Shorter rows are padded with empty cells, longer ones throw InvalidArgument.
   explicit TextTable(std::vector<std::string> headings);
   void align(size_t column, Align align);
   void add_row(std::vector<std::string> cells);

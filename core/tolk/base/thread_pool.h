@@ -1,5 +1,5 @@
-// Threads for core's own work (compiling kernels side by side). Kernels do not run here; a device has its own
-// workers.
+// Threads for work of the core, such as compiling kernels in parallel. Kernels do not run here; a device has
+// its own workers.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,12 @@
 
 namespace tolk {
 
-// Threads that compile: PARALLEL, or when that is 0 one per core this process may use; at least 1.
+// Number of compile threads: PARALLEL, or if that is 0 one per core available to this process; at least 1.
 TOLK_API unsigned compile_threads();
 
-// Calls body(0) .. body(count - 1), each once, in no fixed order, on up to `threads` threads of which the
-// caller is one, and returns when all are done. Workers see the caller's settings (ScopedConfig). When a body
-// throws, indices not yet begun are skipped and the first exception is thrown again in the caller. A body may
-// itself call parallel_for.
+// Calls body(0) .. body(count - 1) once each, in unspecified order, on up to `threads` threads including the
+// caller's, and returns when all are done. Workers inherit the caller's settings (ScopedConfig). If a body
+// throws, indices not yet started are skipped and the first exception is rethrown in the caller. Calls may nest.
 TOLK_API void parallel_for(size_t count, unsigned threads, const std::function<void(size_t)>& body);
 
 } // namespace tolk

@@ -38,7 +38,7 @@ inline constexpr DTypeInfo kDTypeInfo[] = {
 };
 } // namespace detail
 
-// Valid for every enumerator; code that reads a dtype from outside checks the number first.
+// Defined for every enumerator; check numbers that come from outside first.
 constexpr const DTypeInfo& dtype_info(DType dtype) { return detail::kDTypeInfo[static_cast<uint8_t>(dtype)]; }
 
 constexpr const char* name(DType dtype) { return dtype_info(dtype).name; }
@@ -60,9 +60,9 @@ TOLK_API uint64_t storage_bytes(DType dtype, uint64_t count);
 // Reads a short name (f32), a numpy name (float32) or an ONNX name (FLOAT), any case; nothing when unknown.
 TOLK_API std::optional<DType> parse_dtype(std::string_view text);
 
-// The least type that both convert to without losing range, as the lattice in docs/uop.md draws it; integers
-// of 64 bits with different signs meet at the default float. Index and Void promote only with themselves,
-// else InvalidArgument.
+// The smallest type that both convert to without losing range: their least upper bound in the lattice of
+// docs/generated/uop.md. 64-bit integers of different signs promote to the default float. Index and Void promote
+// only with themselves; otherwise throws InvalidArgument.
 TOLK_API DType promote(DType a, DType b);
 // The float type in which a float function of `dtype` is computed: itself, or promote(dtype, default float).
 TOLK_API DType least_float(DType dtype);

@@ -68,7 +68,7 @@ uint64_t round_magnitude(const FloatFormat& f, int exponent, uint64_t significan
     bool odd = f.mantissa == 0 ? ((base - f.min_exponent()) & 1) != 0 : (rounded & 1) != 0;
     if (rest > half || (rest == half && odd)) ++rounded;
   }
-  // A carry out of the fraction moves into the exponent field by itself.
+  // A carry out of the fraction increments the exponent field.
   uint64_t field = static_cast<uint64_t>(base - f.min_exponent());
   if (f.has_subnormals) return (field << f.mantissa) + rounded;
   return rounded == 0 ? 0 : field + rounded - 1;

@@ -1,6 +1,6 @@
-// The binary floating-point formats as data, and the one conversion routine that serves them all. It works on
-// the bits of a double with integers only, so the result depends neither on the rounding mode nor on
-// flush-to-zero of the calling thread, and every conversion rounds exactly once.
+// Binary floating-point formats as data, and one conversion routine for all of them. It uses integer arithmetic
+// on the bits of a double, so the result does not depend on the thread's rounding mode or flush-to-zero flag,
+// and every conversion rounds exactly once.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,12 @@ struct FloatFormat {
 TOLK_API const FloatFormat& float_format(DType dtype);
 
 // Rounds to nearest even. Overflow and special values:
-//   f16, bf16, f32     beyond the midpoint above the largest value: infinity; NaN keeps its sign and leading
-//   payload f8e5m2             finite overflow saturates to 57344, infinity stays f8e4m3             finite
-//   overflow saturates to 448, infinity becomes NaN fnuz kinds         finite overflow saturates, infinity
-//   and NaN become 0x80, minus zero becomes zero f8e8m0             zero becomes 2^-127, overflow 2^127;
-//   negative values, infinity and NaN become 0xff f4e2m1             everything saturates to 6; NaN becomes 6
+//   f16, bf16, f32  beyond the midpoint above the largest value: infinity; NaN keeps its sign and leading payload
+//   f8e5m2          finite overflow saturates to 57344, infinity stays
+//   f8e4m3          finite overflow saturates to 448, infinity becomes NaN
+//   fnuz formats    finite overflow saturates, infinity and NaN become 0x80, minus zero becomes zero
+//   f8e8m0          zero becomes 2^-127, overflow 2^127; negative values, infinity and NaN become 0xff
+//   f4e2m1          overflow and infinity saturate to 6; NaN becomes 6
 TOLK_API uint64_t encode_float(const FloatFormat& format, double value);
 
 // Exact. Bits above the format's width are ignored.

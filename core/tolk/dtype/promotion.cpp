@@ -1,5 +1,5 @@
-// The promotion lattice as a list of edges; the answer for a pair is the least common upper bound, found once
-// for all pairs at compile time.
+// The promotion lattice as a list of edges; a pair promotes to its least upper bound, computed for all
+// pairs at compile time.
 #include <array>
 #include <cstdint>
 

@@ -104,7 +104,7 @@ const Value* held(const Value& value) {
   return v;
 }
 
-// How far a comparison is beyond what is allowed, to find the worst item of a sequence.
+// How far a comparison exceeds its tolerance, to find the worst item of a sequence.
 double badness(const Comparison& c) {
   if (!c.reason.empty()) return kInfinity;
   return c.allowed > 0 ? c.difference / c.allowed : c.difference;

@@ -1,5 +1,5 @@
-// A tensor in host memory, as files hold it: the currency of readers, writers, the comparison and the
-// launcher. It is a plain value; the elements are shared, never changed, and may lie in a mapped file.
+// A tensor in host memory: what file readers and writers, comparisons and tolk-run exchange. A plain value type;
+// its elements are immutable and shared, and may live in a mapped file.
 #pragma once
 
 #include <bit>
@@ -18,14 +18,13 @@ namespace tolk::io {
 
 static_assert(std::endian::native == std::endian::little, "file formats are read in place as little endian");
 
-// More dimensions than this are refused by every reader.
+// Readers reject tensors of higher rank.
 inline constexpr size_t kMaxRank = 64;
 
 using Shape = std::vector<int64_t>;
 
-// Elements of a shape (1 for a scalar, 0 when a dimension is 0). Nothing when the rank is above kMaxRank, a
-// dimension is negative, or the product of the dimensions that are not 0 needs more than 2^60 bytes at 64
-// bits an element.
+// Number of elements (1 for a scalar, 0 if a dimension is 0). Empty if the rank exceeds kMaxRank, a dimension
+// is negative, or the product of the nonzero dimensions exceeds 2^60 bytes at 64 bits per element.
 TOLK_API std::optional<uint64_t> element_count(std::span<const int64_t> shape);
 
 // "[2,3]"; "[]" for a scalar.
@@ -57,9 +56,8 @@ TOLK_API const char* type_name(const HostTensor& tensor);
 // "f32[2,3]"
 TOLK_API std::string type_text(const HostTensor& tensor);
 
-// An uninitialised tensor on a 64-byte boundary; `data` is where the caller writes its elements before
-// sharing it. Throws InvalidArgument for a shape that element_count() refuses, OutOfMemory when there is
-// none.
+// An uninitialised tensor, aligned to 64 bytes; the caller writes its elements through `data` before sharing
+// it. Throws InvalidArgument for a shape that element_count() rejects, OutOfMemory if allocation fails.
 TOLK_API HostTensor allocate_tensor(DType dtype, Shape shape, std::byte** data);
 // Copies `bytes`, whose length must be storage_bytes(dtype, count); else InvalidArgument.
 TOLK_API HostTensor copy_tensor(DType dtype, Shape shape, std::span<const std::byte> bytes);
@@ -69,19 +67,18 @@ template <typename T> HostTensor tensor_of(DType dtype, Shape shape, const std::
   return copy_tensor(dtype, std::move(shape), std::as_bytes(std::span<const T>(values)));
 }
 
-// Element `index` (C order, below count()): its bits in memory form, its value as a double (exact up to
-// 2^53), its value as an integer (integers and bool only), and printed text. Not for strings, except the
-// text.
+// Element `index` (C order, below count()): its bits in memory, its value as a double (exact up to 2^53), its
+// value as an integer (integers and bool only), and printed. Strings support element_text only.
 TOLK_API uint64_t element_bits(const HostTensor& tensor, uint64_t index);
 TOLK_API double element_double(const HostTensor& tensor, uint64_t index);
 TOLK_API __int128 element_int(const HostTensor& tensor, uint64_t index);
 TOLK_API std::string element_text(const HostTensor& tensor, uint64_t index);
 
-// The same values in another element type, or nothing when one of them is not a value of that type. NaN
-// converts to NaN. Strings convert to nothing but strings.
+// The same values in another element type; empty if one of them is not representable there. NaN converts to
+// NaN. Strings convert only to strings.
 TOLK_API std::optional<HostTensor> convert_exact(const HostTensor& tensor, DType dtype);
 
-// The position of a flat C-order index.
+// The multi-dimensional index of a flat C-order index.
 TOLK_API std::vector<int64_t> multi_index(std::span<const int64_t> shape, uint64_t flat);
 
 } // namespace tolk::io

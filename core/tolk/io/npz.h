@@ -10,12 +10,12 @@
 
 namespace tolk::io {
 
-// All arrays in the archive's order; a name is the member's without ".npy". Members of other kinds are an
-// error. An archive may unpack to 64 times its size, or 256 MiB when that is more; beyond, it is refused.
-// Throws FormatError (damaged, encrypted, refused content) or InvalidArgument (cannot be opened).
+// All arrays in the archive's order, named without ".npy". Any other member is an error. An archive that
+// unpacks to more than 64 times its size and more than 256 MiB is rejected.
+// Throws FormatError (damaged, encrypted, unsupported content) or InvalidArgument (cannot be opened).
 TOLK_API std::vector<NamedTensor> read_npz(const std::string& path, const NpyOptions& options = {});
 
-// Stored without compression, as numpy.savez does. Throws InvalidArgument for tensors of strings or two equal
+// Writes without compression, as numpy.savez does. Throws InvalidArgument for tensors of strings and duplicate
 // names.
 TOLK_API void write_npz(const std::string& path, const std::vector<NamedTensor>& tensors);
 

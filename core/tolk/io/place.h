@@ -1,5 +1,5 @@
-// Where in a file a reader is, for its errors: links on the stack that become text only when an error is
-// reported.
+// The location of a reader within a file, for error messages: a linked list on the stack that is formatted only
+// when an error is reported.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@
 
 namespace tolk::io {
 
-// Links stand on the stack of the functions that read the parts, each pointing at its parent; the root holds
-// the file.
+// Each reading function has a Place on its stack that points to its caller's; the root names the file.
 struct Place {
   const Place* parent = nullptr;
   std::string_view name; // "graph", "node"; the file's path in the root

@@ -1,5 +1,5 @@
-// One message of a protocol buffer, read field by field in place (protozero). Every fault - a truncated
-// field, a wrong wire type, an over-long varint - is a FormatError that names the file and the place.
+// Reads a protocol buffer message field by field, in place (protozero). A truncated field, a wrong wire type or an
+// over-long varint is a FormatError that names the file and the location.
 #pragma once
 
 #include <protozero/pbf_reader.hpp>
@@ -15,8 +15,14 @@
 
 namespace tolk::io {
 
-// Usage: for (ProtoReader r(bytes, place); r.next();) switch (r.field()) { case 1: name = r.text("name");
-// break; default: r.skip(); }. Each turn must read or skip the field. Views point into the message.
+// Each iteration must read or skip the field. Views point into the message.
+//
+//   for (ProtoReader r(bytes, place); r.next();) {
+//     switch (r.field()) {
+//     case 1: name = r.text("name"); break;
+//     default: r.skip();
+//     }
+//   }
 class TOLK_API ProtoReader {
 public:
   // `place` must outlive the reader.
@@ -32,11 +38,10 @@ public:
   std::string text(const char* what) { return std::string(view(what)); }
   int64_t integer(const char* what);
   float float32(const char* what);
-  // One element, or a packed run of them, is appended.
+  // Appends one element or a packed run of them. Fields of int32 and uint64 append their 64 bits.
   void append(std::vector<float>& to, const char* what);
   void append(std::vector<double>& to, const char* what);
-  void append(std::vector<int64_t>& to,
-              const char* what); // also for int32 and uint64 fields: the low bits count
+  void append(std::vector<int64_t>& to, const char* what);
 
 private:
   void expect(protozero::pbf_wire_type type, const char* what);

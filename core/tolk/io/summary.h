@@ -1,4 +1,4 @@
-// A few numbers that let one judge a tensor at a glance.
+// Summary statistics of a tensor's elements.
 #pragma once
 
 #include <cstdint>

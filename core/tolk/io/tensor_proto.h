@@ -1,6 +1,5 @@
-// ONNX's messages for data: TensorProto (initializers, .pb test data), SequenceProto and OptionalProto.
-// Field numbers are in tensor_proto.cpp; shapes and lengths are checked against the bytes that are there
-// before anything is allocated.
+// ONNX data messages: TensorProto (initializers, .pb test data), SequenceProto and OptionalProto. Field numbers
+// are in tensor_proto.cpp. Shapes and lengths are checked against the message before anything is allocated.
 #pragma once
 
 #include <functional>
@@ -32,11 +31,11 @@ struct ExternalReference {
   std::optional<uint64_t> length; // absent: what the shape needs
 };
 struct ExternalBytes {
-  std::span<const std::byte> bytes; // exactly the wanted ones
+  std::span<const std::byte> bytes; // exactly the referenced range
   std::shared_ptr<const void> owner;
 };
-// Gives the bytes of a reference; `size` is what the shape needs. Throws FormatError or ImportError with the
-// place.
+// Returns the bytes of a reference; `size` is what the shape needs. Throws FormatError or ImportError with the
+// location.
 using ExternalLookup =
     std::function<ExternalBytes(const ExternalReference&, uint64_t size, const Place& place)>;
 
@@ -49,8 +48,8 @@ struct TensorSource {
 // Reads one TensorProto. Throws FormatError (damaged) or ImportError (complex, segmented or external data).
 TOLK_API NamedTensor parse_tensor(std::string_view message, const Place& place, const TensorSource& source);
 
-// Reads a .pb file that holds one TensorProto, or a value of the kind that the caller knows it to be: the
-// file does not say. Throws FormatError, ImportError, or InvalidArgument when the file cannot be opened.
+// Reads a .pb file that holds one TensorProto, or a value of the given kind (the file does not record it).
+// Throws FormatError, ImportError, or InvalidArgument if the file cannot be opened.
 TOLK_API NamedTensor read_tensor_pb(const std::string& path);
 TOLK_API NamedValue read_value_pb(const std::string& path, ValueKind kind);
 

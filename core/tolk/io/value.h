@@ -1,4 +1,4 @@
-// A model's input or output: a tensor, a sequence of values, or an optional that may hold nothing.
+// An input or output of a model: a tensor, a sequence of values, or an optional, which may be empty.
 #pragma once
 
 #include <string>

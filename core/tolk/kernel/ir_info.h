@@ -1,5 +1,4 @@
-// Facts about opcodes and dtypes of the flat form that several files of this layer need. Internal to the
-// layer.
+// Properties of the opcodes and dtypes of the linearized kernel IR. Internal to the layer.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +11,31 @@
 namespace tolk::ir {
 
 struct OpInfo {
-  const char* name; // nullptr for a number that is no opcode
+  const char* name; // nullptr: not an opcode
   uint32_t min_sources, max_sources;
   int attrs;
 };
 const OpInfo& op_info(uint16_t opcode);
 std::optional<uint16_t> parse_opcode(std::string_view name);
 
-// Whether the operation defines nothing that has a dtype: its record holds TOLK_DTYPE_NONE and one lane.
+// Whether the operation has no dtype: its record holds TOLK_DTYPE_NONE and one lane.
 bool has_no_dtype(uint16_t opcode);
-// Whether other operations may use it as an operand (END and ENDIF, which name their opener, aside).
+// Whether other operations may use it as an operand. (END and ENDIF refer to their RANGE or IF in any case.)
 bool has_value(uint16_t opcode);
 
 struct TypeInfo {
-  const char* name; // nullptr for a code that is no element type
+  const char* name; // nullptr: not an element type
   int bits;
   char kind; // b i u f
 };
 const TypeInfo& type_info(uint32_t dtype);
 std::optional<uint8_t> parse_type(std::string_view name);
 
-// Whether sources and attributes lie one after the other in operation order with nothing left over.
+// Whether sources and attributes are stored contiguously in operation order, without gaps or leftovers.
 bool is_canonical(const KernelIR& kernel);
 
-// One operation as print() writes it, without indentation or newline. Reads only what the record says exists,
-// so that a broken operation can be named in an error.
+// One operation as print() writes it, without indentation or newline. Safe for malformed operations, so that
+// errors can show them.
 std::string op_text(const KernelIR& kernel, uint32_t index);
 
 } // namespace tolk::ir

@@ -1,4 +1,4 @@
-// The reader of the text form. Recursive structure does not exist in it: a kernel is lines, a line is tokens.
+// Parses the text form: a kernel is a list of lines, a line a list of tokens; nothing nests.
 #include <charconv>
 #include <string_view>
 

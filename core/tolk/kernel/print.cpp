@@ -20,7 +20,7 @@ std::string type_text(uint32_t dtype, uint32_t lanes) {
   return text;
 }
 
-// Floats are printed as bits: the text keeps NaN payloads and the reader needs no decimal conversion.
+// Floats are printed as bits, which preserves NaN payloads and saves the parser decimal conversion.
 std::string constant_text(uint32_t dtype, uint64_t bits) {
   const TypeInfo& type = type_info(dtype);
   bool canonical = type.bits == 64 || bits >> type.bits == 0;

@@ -1,4 +1,4 @@
-// What a launch must know about a compiled kernel, beside its code.
+// Launch metadata of a compiled kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tolk {
 
-// A kernel's value parameter: a symbolic integer bound at launch.
+// A value parameter of a kernel: a symbolic integer bound at launch.
 struct VarInfo {
   std::string name;
   DType dtype = DType::I32;

@@ -1,5 +1,5 @@
-// Binary form: a header of fixed size, then name, parameters, operations, sources, attributes. Little endian,
-// written field by field so that struct padding and the machine's byte order stay out of it.
+// Binary form: a header of fixed size, then name, parameters, operations, sources, attributes. Little-endian and
+// written field by field, independent of struct padding and the machine's byte order.
 #include <cstring>
 #include <string>
 

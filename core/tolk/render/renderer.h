@@ -1,5 +1,5 @@
-// From a compiled kernel to the text or words that a backend compiles. A renderer is a row of a table; adding
-// one is one file with a function and one row in renderer.cpp.
+// Renders linearized kernel IR as source code for a backend's compiler. To add a renderer, write a file with a
+// function, and a row in renderer.cpp.
 //
 //   const Renderer* r = find_renderer(TOLK_TARGET_LLVM_IR, target.dialect);
 //   std::string text = r->render(kernel, {.may_alias = key.may_alias});
@@ -15,7 +15,7 @@
 
 namespace tolk {
 
-// What a renderer must know beside the kernel. Everything here is part of the kernel's cache key.
+// Inputs of a renderer besides the kernel. All of them are part of the kernel's cache key.
 struct RenderOptions {
   // A written buffer may overlap another one. When false each written range is disjoint from all others, and
   // the text says so (TOLK_SOURCE_ARGS_MAY_ALIAS is the plugin's side of it).

@@ -5,9 +5,9 @@
 //   std::vector<float> values = y.values<float>();
 //
 // Axes may be negative and count from the end. Binary operations broadcast as NumPy does and promote dtypes
-// by the lattice in docs/uop.md; a number takes the dtype of the tensor it meets, or the default float when a
-// fraction meets an integer tensor. Every function that is given shapes, axes or dtypes that do not fit
-// throws InvalidArgument.
+// by the lattice in docs/generated/uop.md; a number takes the dtype of the tensor it meets, or the default float
+// when a fraction meets an integer tensor. Every function that is given shapes, axes or dtypes that do not
+// fit throws InvalidArgument.
 //
 // A Tensor is a value of one pointer: copying is cheap and shares the graph. One handle may be used by one
 // thread at a time; different handles, also to the same graph, by any threads.

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(the_help_names_every_option_with_its_argument) {
 }
 
 BOOST_AUTO_TEST_CASE(the_page_of_flags_is_what_the_table_says) {
-  const std::string path = TOLK_SOURCE_DIR "/docs/tolk-run.md";
+  const std::string path = TOLK_SOURCE_DIR "/docs/generated/tolk-run.md";
   const char* update = std::getenv("TOLK_UPDATE_DOCS");
   if (update && *update == '1') std::ofstream(path) << flags_page();
   BOOST_TEST((test::slurp(path) == flags_page()), path << " is stale; run this test with TOLK_UPDATE_DOCS=1");

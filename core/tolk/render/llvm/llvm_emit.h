@@ -1,5 +1,5 @@
-// The writer of instruction lines: one function per instruction shape, each appends a line to `text` and
-// returns the new register. Internal to the renderer.
+// Emits LLVM IR instructions: each function appends a line to `text` and returns the new register. Internal to
+// the renderer.
 #pragma once
 
 #include <initializer_list>
@@ -16,7 +16,7 @@ class Emitter {
 public:
   std::string text;
 
-  // Appends texts, numbers, types and operands in turn: out("  br i1 ", gate, ", label %", name).
+  // Appends strings, numbers, types and operands in turn: out("  br i1 ", gate, ", label %", name).
   template <class... Parts> void out(const Parts&... parts) { (put(parts), ...); }
   Value new_register(Type type) { return {Value::Form::Register, type, next_register_++, 0}; }
   // Starts a line "  %r7 = " for a new register.
@@ -45,7 +45,7 @@ public:
   Value convert(std::string_view op, Value a, Kind to);
   // Same as convert, except that equal kinds stay as they are; integers only.
   Value resize(Value a, Kind to, bool sign);
-  // Value with the same bits; constants are retyped.
+  // The same bits as another type; constants are retyped.
   Value bitcast(Value a, Kind to);
   // @llvm.NAME.SUFFIX of the operands' type.
   Value intrinsic(std::string_view name, std::initializer_list<Value> operands);
@@ -55,7 +55,7 @@ public:
   Value splat(Value scalar, int lanes);
   // Lanes of a and b, which have one type; `mask` counts through a and then b.
   Value shuffle(Value a, Value b, std::span<const uint32_t> mask);
-  // A vector without contents.
+  // A poison vector.
   Value poison(Type type);
 
   // "float %r3" and "%r3".

@@ -1,6 +1,5 @@
-// Conversions between dtypes, rendered inline so that no library is called. Each rounds once, to nearest
-// even, and works lane by lane without branches. The rules are those of CAST in kernel_ir_ops.def. Internal
-// to the renderer.
+// Conversions between dtypes as inline code, without library calls. Each rounds once, to nearest even, and is
+// branch-free and elementwise over lanes, by the rules of CAST in kernel_ir_ops.def. Internal to the renderer.
 #pragma once
 
 #include "tolk/render/llvm/llvm_emit.h"

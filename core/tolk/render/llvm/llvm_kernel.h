@@ -1,7 +1,6 @@
-// The state of one rendering: what is known about each operation before the walk, and the walk's own state.
-// The member functions are spread over llvm_ir.cpp (analysis, the walk, the frame around the body),
-// llvm_control.cpp (loops, branches, register storage), llvm_memory.cpp and llvm_alu.cpp. Internal to the
-// renderer.
+// State of rendering one kernel: results of the analyses, and what emission keeps track of. Member functions are
+// in llvm_ir.cpp (analyses, emission, the function around the body), llvm_control.cpp (loops, branches, register
+// storage), llvm_memory.cpp and llvm_alu.cpp. Internal to the renderer.
 #pragma once
 
 #include <span>
@@ -15,8 +14,8 @@
 
 namespace tolk::llvm_text {
 
-// An i32 index that never wraps may as well be computed in 64 bits, where it needs no sign extension at each
-// address. So an operation has up to two forms, and each is made only when somebody asks for it.
+// An i32 index that never wraps can be computed in 64 bits, which saves a sign extension at each address. So an
+// operation has up to two forms, and each is emitted only if it is used.
 struct Need {
   bool narrow = false; // in its own dtype
   bool wide = false;   // as i64; only scalars of dtype i32
@@ -39,8 +38,8 @@ struct Substitute {
 struct OpenBlock {
   uint32_t op = 0;
   Label before;            // the block that branched here
-  bool guarded = false;    // RANGE: may run no iteration at all. IF: always
-  bool unrolled = false;   // RANGE of one iteration: no block was made
+  bool guarded = false;    // RANGE: the trip count may be 0. IF: always
+  bool unrolled = false;   // RANGE with trip count 1: has no block
   size_t phi_position = 0; // in the text, where the header's phis belong
   Value index, extent;
   std::vector<Value> entry_values; // of the slots in `stored`, when the block was entered
@@ -68,7 +67,7 @@ private:
   void find_signs();
   bool widens(uint32_t k) const;
 
-  // the walk (llvm_ir.cpp)
+  // emission (llvm_ir.cpp)
   void emit(uint32_t k);
   void emit_param(uint32_t k);
   void emit_special(uint32_t k);

@@ -1,7 +1,7 @@
-// Loads and stores. A gate that is false must keep the processor away from the address: a gated load reads
-// from a private constant instead, a gated store is branched around, lanes with a gate each use masked
-// intrinsics. When the alternative value of a load is a constant, the private constant holds it, and no
-// second choice is needed: on x86 a choice between scalar floats would be a branch.
+// Loads and stores. If the gate is false, the address must not be accessed: a gated load reads a private
+// constant instead, a gated store is branched around, and gates per lane use masked intrinsics. A constant
+// alternative value is stored in the private constant, which saves a select; on x86 a select between scalar
+// floats becomes a branch.
 #include <algorithm>
 
 #include "tolk/base/check.h"

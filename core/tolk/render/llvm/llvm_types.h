@@ -1,4 +1,4 @@
-// LLVM types and values as the renderer knows them. Internal to the renderer.
+// LLVM types and values of the renderer. Internal to it.
 //
 // A dtype lives in a register as: bool i1; f16, bf16 and the f8 kinds as the integer of their width, because
 // only conversions look inside them; everything else as itself. In memory bool is i8.
@@ -31,8 +31,7 @@ Kind int_kind(int bits);
 Type register_type(DType dtype, int lanes);
 Type memory_type(DType dtype, int lanes);
 
-// What stands for an operand in the text: a register, the same constant in every lane, or a constant per
-// lane.
+// An operand: a register, one constant for all lanes, or a constant per lane.
 struct Value {
   enum class Form : uint8_t { None, Register, Constant, List };
   Form form = Form::None;
