@@ -11,6 +11,7 @@
 #include "tolk/dtype/narrow_float.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/uop/eval.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk {
 namespace {
@@ -418,9 +419,8 @@ Op allreduce_op(const UOp& u) { return Op(u.arg().word); }
 UOp device_position(int64_t count) { return variable(kDevicePosition, 0, count - 1); }
 
 UOp storage_of(const UOp& u) {
-  const UOp* at = &u;
-  while (at->is(ops::Movement | OpSet(Op::AFTER, Op::DETACH, Op::BITCAST, Op::MULTI))) at = &at->src(0);
-  return at->is(ops::Storage) ? *at : UOp();
+  const UOp& at = below_views(u, Through::Writes | Through::Pads);
+  return at.is(ops::Storage) ? at : UOp();
 }
 
 std::string device_of(const UOp& u) {

@@ -3,35 +3,12 @@
 #include <algorithm>
 
 #include "tolk/base/check.h"
-#include "tolk/uop/build.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk {
 namespace {
 
-constexpr OpSet kViews = ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::CONTIGUOUS_BACKWARD, Op::MULTI);
-
 std::atomic<uint64_t> next_version{1};
-
-// The views around `base`, from the outermost.
-UOp put_over(const std::vector<UOp>& views, UOp base) {
-  std::vector<UOp> src;
-  for (size_t i = views.size(); i-- > 0;) {
-    const UOp& u = views[i];
-    src.assign(u.src().begin(), u.src().end());
-    src[0] = base;
-    // Reshapes of reshapes merge, so that chains do not grow with every write.
-    base = u.is(Op::RESHAPE) ? reshape(base, shape_of(u)) : with_sources(u, src);
-  }
-  return base;
-}
-
-// Takes a chain of views apart; gives what is below them.
-UOp below_views(const UOp& view, std::vector<UOp>& views) {
-  UOp at = view;
-  for (; is_state(at) || at.is(kViews); at = UOp(at.src(0)))
-    if (!is_state(at)) views.push_back(at);
-  return at;
-}
 
 } // namespace
 
@@ -83,35 +60,17 @@ UOp after_write(const UOp& target, const UOp& store) {
   return make(Op::AFTER, target.dtype(), {target, store}, Arg(fresh_version()));
 }
 
-UOp buffer_below(const UOp& view) {
-  const UOp* at = &view;
-  while (at->is(kViews | OpSet(Op::AFTER, Op::SLICE))) at = &at->src(0);
-  return at->is(Op::BUFFER) ? *at : UOp();
-}
-
-uint64_t version_below(const UOp& view) {
-  const UOp* at = &view;
-  while (at->is(kViews | OpSet(Op::SLICE))) at = &at->src(0);
-  return at->is(Op::AFTER) ? version_named(*at) : 0;
-}
-
-UOp without_states(const UOp& view) {
-  std::vector<UOp> views;
-  UOp base = below_views(view, views);
-  return put_over(views, base);
+UOp buffer_below(const UOp& u) {
+  const UOp& at = below(u, ops::View | OpSet(Op::PAD, Op::AFTER, Op::SLICE));
+  return at.is(Op::BUFFER) ? at : UOp();
 }
 
 UOp view_at(const UOp& view, uint64_t version) {
-  std::vector<UOp> views;
-  UOp base = below_views(view, views);
-  if (version != 0) base = make(Op::AFTER, base.dtype(), {base}, Arg(version));
-  return put_over(views, base);
+  StorageRef ref = storage_ref(view, Through::States | Through::Pads);
+  if (version != 0) ref.below = make(Op::AFTER, ref.below.dtype(), {ref.below}, Arg(version));
+  return with_views(ref.views, std::move(ref.below));
 }
 
-UOp view_over(const UOp& view, const UOp& base) {
-  std::vector<UOp> views;
-  below_views(view, views);
-  return put_over(views, base);
-}
+UOp without_states(const UOp& view) { return view_at(view, 0); }
 
 } // namespace tolk

@@ -1,10 +1,10 @@
-// Names for storage as it is at one time. Equal nodes are one node, so two writes of the same value to the
-// same storage would be one, and a value computed from storage before a write would be taken for the one that
-// comes after it. An AFTER with a number of its own tells them apart; schedules do not see the number.
+// Versions of storage. Nodes are immutable and hash-consed, so two writes of one value to one storage would
+// be the same node, and a value computed from storage before a write could not be told from the one computed
+// after it. An AFTER with a unique number tells them apart. Schedules drop the numbers.
 //
-// Every write gets a number from one count, and the BUFFER remembers the number of the write that it holds:
-// its version, 0 before the first one. Version n of a view is AFTER({view}, n); a write that was not carried
-// out yet is AFTER(view, effect) with its number. Only numbers hang on the BUFFER, so nothing refers back.
+// Every write takes its number from one counter, and a BUFFER records the number of the last write that was
+// executed: its version, 0 before the first. Version n of a view is AFTER({view}, n); a pending write is
+// AFTER({view, effect}, n). Only numbers are attached to the BUFFER, so there are no reference cycles.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,24 @@
 
 namespace tolk {
 
-// What a BUFFER of a tensor graph carries. Any thread may read and note; who writes the storage itself sees
-// to the order.
+// Attached to a BUFFER of a tensor graph. Thread-safe; whoever writes the storage itself orders the writes.
 class TOLK_API StorageVersion : public UOpAttachment {
 public:
   ~StorageVersion() override;
-  // The number of the last write that was carried out, and of the last one at all.
+  // The number of the last write that was executed, and of the last one, pending ones included.
   uint64_t written() const { return written_.load(std::memory_order_acquire); }
   uint64_t newest() const { return newest_.load(std::memory_order_acquire); }
   void note_pending(uint64_t number) { newest_.store(number, std::memory_order_release); }
   void note_written(uint64_t number);
 
-  // Values that a captured function left behind, on the storage as it was at the capture, read what replays
-  // put there: for these versions later ones stand in.
+  // Retains a version that values of a captured function name: replays overwrite the storage, and these
+  // values read what the last replay left there instead of being refused as outdated.
   void keep(uint64_t number);
   bool keeps(uint64_t number) const;
 
-  // The device's buffer, which the engine puts here; null before its first use.
+  // The device buffer, set by the engine; null before its first use.
   UOpAttachment* buffer() const { return buffer_.load(std::memory_order_acquire); }
-  // False when there is one already.
+  // False when one is set already.
   bool set_buffer(std::unique_ptr<UOpAttachment> buffer);
 
 private:
@@ -46,31 +45,27 @@ private:
   std::vector<uint64_t> kept_;
 };
 
-// The record of a BUFFER, made when there is none; and the same where none is only wanted if it is there.
+// The record of a BUFFER: created when missing, or null when missing.
 TOLK_API StorageVersion& version_of(const UOp& buffer);
 TOLK_API StorageVersion* known_version(const UOp& buffer);
-// The number of the last write that was carried out; 0 when there was none.
+// The number of the last executed write; 0 when there was none.
 TOLK_API uint64_t written_version(const UOp& buffer);
 TOLK_API uint64_t fresh_version();
-// Whether a number was ever taken. While none was, every handle is up to date.
+// Whether any number was taken yet. Until then every handle is up to date.
 TOLK_API bool anything_written();
 
-// The target after the store, as a node that equals no other.
+// The target after the store, as a node that is equal to no other.
 TOLK_API UOp after_write(const UOp& target, const UOp& store);
 inline bool is_state(const UOp& u) { return u.is(Op::AFTER) && u.nsrc() == 1; }
 inline bool is_write(const UOp& u) { return u.is(Op::AFTER) && u.nsrc() > 1; }
 // Of an AFTER; 0 for one that was made without a number.
 inline uint64_t version_named(const UOp& after) { return after.arg().word; }
 
-// The BUFFER of a chain of views, states and writes; null when the value is computed.
-TOLK_API UOp buffer_below(const UOp& view);
-// The version that such a chain names: that of its outermost AFTER, 0 when it has none.
-TOLK_API uint64_t version_below(const UOp& view);
-// A view of storage without the states in it.
-TOLK_API UOp without_states(const UOp& view);
-// A view of storage, which names no write, as of the version; 0 is the storage without a state.
+// The BUFFER that a chain of views, PADs, SLICEs and AFTERs reads; null when the value is computed.
+TOLK_API UOp buffer_below(const UOp& u);
+// A view of storage, in which no write is pending, as of the version; 0 is the storage without a state. PADs
+// are kept as views are.
 TOLK_API UOp view_at(const UOp& view, uint64_t version);
-// The view with what is below its movements, BITCASTs, DETACHs and MULTIs, or states of that, replaced.
-TOLK_API UOp view_over(const UOp& view, const UOp& base);
+TOLK_API UOp without_states(const UOp& view);
 
 } // namespace tolk

@@ -18,20 +18,6 @@ const UOp* parameter_of(const UOp& access) {
 
 bool is_storage_argument(const UOp& argument) { return !argument.is(OpSet(Op::BIND, Op::VAR, Op::CONST)); }
 
-UOp slice_over(const UOp& slice, const UOp& source) {
-  bool within = source.is(Op::SLICE);
-  std::vector<UOp> src{within ? source.src(0) : source};
-  for (const UOp* u : {&slice, &source}) // offsets that are not known yet
-    if (u->is(Op::SLICE) && u->nsrc() > 1) {
-      if (src.size() > 1)
-        src[1] = src[1] + u->src(1);
-      else
-        src.push_back(u->src(1));
-    }
-  int64_t offset = slice.arg().i(0) + (within ? source.arg().i(0) : 0);
-  return make(Op::SLICE, slice.dtype(), src, Arg({offset, elements_of(slice)}));
-}
-
 AccessTable::Facts AccessTable::look(const UOp& body) {
   Facts facts;
   auto at = [&](int64_t argument) -> Access& {

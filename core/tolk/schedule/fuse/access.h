@@ -6,6 +6,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/schedule/fuse/node_numbers.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
@@ -16,9 +17,6 @@ struct Access {
 
 // Whether an argument of a call is storage: not a bound or free variable. Kernel parameters number these.
 bool is_storage_argument(const UOp& argument);
-
-// A SLICE with another source; of a SLICE, it is one SLICE of what that is of.
-UOp slice_over(const UOp& slice, const UOp& source);
 
 // The accesses of bodies, each looked at once. Kernels and compiled kernels show their loads and stores, COPY
 // writes its first argument and reads its second. One thread, and nodes of one home.

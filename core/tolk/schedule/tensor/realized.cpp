@@ -3,7 +3,7 @@
 #include "tolk/base/check.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/shape.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk::schedule {
 namespace {
@@ -14,7 +14,7 @@ RealizedFilter::RealizedFilter(Follow follow) : follow_(std::move(follow)) { fil
 RealizedFilter::~RealizedFilter() { filter = nullptr; }
 
 Realized::Realized(UOp stored)
-    : storage(std::move(stored)), buffer(buffer_below(storage)), version(version_below(storage)) {}
+    : storage(std::move(stored)), buffer(buffer_below(storage)), version(storage_ref(storage).version) {}
 Realized::~Realized() = default;
 bool Realized::outdated() const { return buffer && written_version(buffer) != version; }
 
