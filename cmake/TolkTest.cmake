@@ -9,6 +9,11 @@ target_compile_definitions(tolk_test_main PUBLIC BOOST_TEST_DYN_LINK)
 target_link_libraries(tolk_test_main PUBLIC tolk_flags Boost::unit_test_framework)
 # Boost.Test's macros expand to much code that runs once: half of the time that -O2 takes to compile them buys nothing.
 target_compile_options(tolk_test_main PUBLIC $<$<NOT:$<CONFIG:Debug>>:-O1>)
+# A precompiled header fits only code of the same kind; CMake would compile the object library as -fPIC, the programs as -fPIE.
+set_target_properties(tolk_test_main PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+target_compile_options(tolk_test_main PUBLIC -fPIE)
+# Its own source defines BOOST_TEST_MODULE before it includes Boost.Test, which the precompiled header would come before.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 target_precompile_headers(tolk_test_main PRIVATE <boost/test/unit_test.hpp> <algorithm> <cmath> <cstdint> <cstring> <filesystem>
   <functional> <map> <memory> <mutex> <random> <set> <span> <string> <thread> <vector>)
 function(tolk_add_unit_test name)
@@ -19,6 +24,7 @@ function(tolk_add_unit_test name)
   endforeach()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support")
   target_link_libraries(${name} PRIVATE tolk_test_main tolk_flags ${A_LIBS})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_precompile_headers(${name} REUSE_FROM tolk_test_main)
   if(A_DEPENDS)
     add_dependencies(${name} ${A_DEPENDS})

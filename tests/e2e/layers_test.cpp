@@ -11,6 +11,7 @@
 
 #include "tolk/base/config.h"
 #include "tolk/device/registry.h"
+#include "tolk/device/replay.h"
 #include "tolk/layers/layers.h"
 #include "tolk/tensor/tensor.h"
 
