@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tolk/engine/run/profile.h"
 #include "tolk/io/npy.h"
 #include "tolk/io/summary.h"
 #include "tolk/onnx/model.h"
@@ -25,6 +26,12 @@ int main(int argc, char** argv) {
   std::map<std::string, io::Value> inputs = {{model.inputs().at(0).name, image}};
   io::HostTensor scores = model.run(inputs).at(0).tensor;
   std::printf("class %zu: %s\n", best(scores), io::summary_text(scores).c_str());
+
+  engine::Profile profile; // records what any thread runs from here on
+  model.run(inputs);
+  for (const engine::ProfileEvent& e : profile.events())
+    std::printf("%-6s %8.1f us  %s\n", engine::kind_name(e.kind), double(e.end_ns - e.begin_ns) / 1e3,
+                e.name.c_str());
 
   std::string file = model.save(inputs); // no import and no scheduling in the next process
   std::printf("compiled for %s in %zu bytes\n", model.device().c_str(), file.size());

@@ -6,6 +6,7 @@
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/random.h"
 #include "tolk/tensor/saved_jit.h"
+#include "tolk/tensor/tensor.h"
 
 using namespace tolk;
 

@@ -185,9 +185,9 @@ def page(groups, rows, found, results):
     pending = ", ".join(r for r, entry in rows.items() if entry.kind == "pending")
     head = [
         "# What the engine is held to", "",
-        "Generated from `tests/features/rows.txt` and the logs of the test programs by `tests/features/features.py`; do not edit.",
-        "A row is shown by the test cases that carry its id as a label. \"Reached from\" names a function or type through which",
-        "programs get there: API (declared in a header that `tolk/tolk.h` includes), engine (used by other files of Tolk itself),",
+        "Generated from `tests/features/rows.txt` and the logs of the test programs by `tests/features/features.py`; do not",
+        "edit. A row is shown by the test cases that carry its id as a label. \"Reached from\" names a function or type through",
+        "which programs get there: API (declared in a header that `tolk/tolk.h` includes), engine (used by other files of Tolk),",
         "tool (used by tolk-run). A test checks the names.", "",
         f"Only tests reach {pending}: no device of the tree has work-groups whose size could be tuned, and there is no search",
         "for kernels yet. `BEAM` in E-01 can be set and has no effect.", "",

@@ -47,7 +47,8 @@ def run(changes, touch=False):
         (root / "a_test").write_text("")
         age = time.time() + (60 if touch else -60)
         os.utime(root / "a_test", (age, age))
-        (root / "programs.txt").write_text(f"a_test;{root}/a_test;{root}/tests/a_test.cpp\nb_test;{root}/b_test;{root}/tests/b_test.cpp\n")
+        programs = [f"{name};{root}/{name};{root}/tests/{name}.cpp\n" for name in ("a_test", "b_test")]
+        (root / "programs.txt").write_text("".join(programs))
         command = [sys.executable, "-B", SCRIPT, root, root / "programs.txt", root / "results"]
         first = subprocess.run([*command, "--update"], capture_output=True, text=True)
         page = root / "docs/generated/features.md"

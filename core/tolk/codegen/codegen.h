@@ -1,9 +1,8 @@
-// The code generator: a kernel as scheduling leaves it, to a flat kernel and what a launch must know about
-// it.
+// The code generator: turns the AST of a scheduled kernel into linearized kernel IR with launch metadata.
 //
 //   Kernel k = codegen::compile(ast, target, {.threads = 2});
-//   k.ir    what a renderer or the interpreter takes
-//   k.info  name, parameters, grid
+//   verify(k.ir);                      // the input of renderers and of the interpreter
+//   std::string name = k.info.name;    // launch metadata: name, parameters, grid
 //
 // The kernel AST: SINK over END(STORE(PARAM, index, value [, gate]), RANGE...), with REDUCE(value, RANGE...)
 // inside values; END is absent where there are no loops. Indices and gates are Index and bool expressions

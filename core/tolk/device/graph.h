@@ -1,7 +1,7 @@
 // Kernels, copies and fills that are recorded once and launched as one.
 //
 //   DeviceGraph graph({&cpu});
-//   uint32_t a = graph.add_kernel(*program, buffers, values, {8, 1, 1}, {1, 1, 1}, {});
+//   uint32_t a = graph.add_kernel(program, buffers, values, {8, 1, 1}, {1, 1, 1}, {});
 //   graph.add_copy(*target, *source, {{a}});             // after node a
 //   graph.commit();
 //   graph.launch();

@@ -2,7 +2,7 @@
 //
 //   Device& cpu = device("CPU");                 // opened at first use, the same object ever after
 //   Device& second = device("cpu:1");            // names are not case-sensitive; CPU:0 is CPU
-//   for (const std::string& name : default_devices()) ...   // what DEVICE= says, else the best device found
+//   for (const std::string& name : default_devices()) device(name);   // of DEVICE=, else the best device found
 //
 // All functions may be called from any thread.
 #pragma once

@@ -1,8 +1,8 @@
-// From a model's nodes to Tensors. Operators are rows of a table (registry.cpp); most are one expression over
-// Tensor.
+// Turns the nodes of a model into Tensors. Operators are rows of the tables in ops_*.cpp (importer_registry.cpp
+// joins them); most are one expression over Tensor.
 //
-//   std::vector<GraphValue> gelu(OpCall& op) { return {op.in(0).gelu()}; }
-//   ... {"", "Gelu", 20, gelu},
+//   auto tanh = [](OpCall& op) -> std::vector<GraphValue> { return {op.in(0).tanh()}; };
+//   OpRow row{"", "Tanh", 6, tanh};
 //
 // An import belongs to one combination of input shapes. Values that the graph's structure depends on (shapes,
 // axes, loop counts, conditions) are computed while importing: on the host when they are constant, else by

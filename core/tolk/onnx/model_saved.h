@@ -2,7 +2,8 @@
 // and, on the kind of device that it was saved on, no compiler.
 //
 //   onnx::Model model = onnx::Model::load("net.onnx");
-//   io::write_file("net.tolk", std::as_bytes(std::span(model.save({{"x", image}}))));
+//   std::string file = model.save({{"x", image}});
+//   io::write_file("net.tolk", std::as_bytes(std::span(file)));
 //   onnx::SavedModel saved = onnx::SavedModel::load("net.tolk");    // perhaps in another process
 //   std::vector<io::Value> results = saved.run({{"x", image}});
 //

@@ -1,7 +1,7 @@
 // Patterns: what a rewrite rule looks for, as a value.
 //
 //   using namespace pat;
-//   Rule{"add_zero", op(Op::ADD, any(0), number(0)), [](const Match& m) { return m[0]; }}
+//   Rule rule{"add_zero", op(Op::ADD, any(0), number(0)), [](const Match& m) { return m[0]; }};
 //
 // A pattern names an op or a set, optionally the sources, and captures nodes in numbered slots. A slot that
 // occurs twice must match the same node. Sources of a commutative op match in either order.

@@ -3,8 +3,8 @@
 // A node is immutable and hash-consed: equal (op, dtype, lanes, sources, arg) is the same node, so structural
 // equality is pointer equality. A UOp is an 8-byte handle.
 //
-//   UOp x = buffer_node(slot, DType::F32, {4, 8}, "CPU");
-//   UOp y = alu(Op::ADD, {x, constant(DType::F32, 1.0)});
+//   UOp x = reshape(buffer_node(slot, DType::F32, 32, "CPU"), {4, 8});
+//   UOp y = alu(Op::ADD, x, constant(DType::F32, 1.0));
 //
 // Nodes live in one of two homes. The global table counts references and frees a node with its last handle;
 // it holds what tensors, caches and captures keep. An arena (uop/arena.h) holds the nodes of one scheduling
@@ -113,8 +113,8 @@ public:
   double const_float() const;
   bool is_const_int(int64_t value) const { return is_const() && !is_float(dtype()) && const_int() == value; }
 
-  // The attachment of a global node; null when none. `set_attachment` fails when one is there and `replace`
-  // is false.
+  // The attachment of a global node; null when none. `set_attachment` returns false, and keeps the present
+  // one, when there is one.
   UOpAttachment* attachment() const { return node_->attachment.load(std::memory_order_acquire); }
   bool set_attachment(std::unique_ptr<UOpAttachment> attachment) const;
   bool in_arena() const; // lives in an arena

@@ -2,7 +2,7 @@
 // none changes what the kernel computes (the order inside a reduction is free).
 //
 //   Schedule s{ast};
-//   if (auto why = apply(s, {OptKind::Upcast, 0, 4})) ... *why
+//   if (auto why = apply(s, {OptKind::Upcast, 0, 4})) log::debug(3, *why);
 #pragma once
 
 #include <optional>
@@ -16,17 +16,14 @@
 namespace tolk::codegen {
 
 enum class OptKind : uint8_t {
-  // An output loop is split; the inner `amount` iterations become values side by side. Where the extent is
-  // not a
-  // multiple, the last block begins earlier and computes some elements twice; kernels that read what they
-  // write, and
-  // extents that are not known, get a second nest for the rest instead. Amount 0: the whole loop.
+  // Splits an output loop; the inner `amount` iterations become separate values. Where the extent is not a
+  // multiple, the last block starts earlier and recomputes some elements; kernels that read what they write,
+  // and unknown extents, get a second nest for the remainder instead. Amount 0: the whole loop.
   Upcast,
   // The same for a loop of a reduction; a rest becomes a second reduction.
   Unroll,
   // `amount` iterations of an output or reduction loop, or of one already unrolled (which it must divide),
-  // become the
-  // lanes of a vector. No value may depend on two such axes.
+  // become the lanes of a vector. No value may depend on two such axes.
   Vector,
   // An output loop of every nest is cut into `amount` pieces that run concurrently, at most.
   Thread,
@@ -54,8 +51,8 @@ struct Schedule {
 
   UOp ast;
   int64_t next_axis; // id of the next new range
-  int64_t last_inner =
-      -1; // id of the inner range that the last split made, -1 when the whole range was taken
+  // Id of the inner range of the last split; -1 when the whole range was taken.
+  int64_t last_inner = -1;
 };
 
 // Applies one action; null when it did, else the reason why not, and the schedule is as before. Works in the

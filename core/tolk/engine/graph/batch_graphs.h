@@ -1,6 +1,6 @@
 // Runs of calls become graph calls, which a device replays as one.
 //
-//   UOp batched = batch_graphs(device("CPU"), compile_linear(...));
+//   UOp batched = batch_graphs(device("CPU"), compiled); // from compile_linear
 //   // LINEAR(CALL(CUSTOM_FUNCTION "graph"(LINEAR(k1, k2, copy)), PARAM 0, PARAM 1), CALL(k3), ...)
 //
 // The order of the calls stays.

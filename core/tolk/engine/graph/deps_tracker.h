@@ -1,9 +1,11 @@
 // Which earlier operations one must wait for, from the bytes that it reads and writes.
 //
 //   DepsTracker tracker;
-//   tracker.access({{base, 0, 12, true}}, 0);   // {}
-//   tracker.access({{base, 4, 8, true}}, 1);    // {0}
-//   tracker.access({{base, 0, 4, false}}, 2);   // {0}: the part that 1 left alone
+//   std::vector<DepsTracker::Access> all{{base, 0, 12, true}}, part{{base, 4, 8, true}};
+//   std::vector<DepsTracker::Access> rest{{base, 0, 4, false}};
+//   tracker.access(all, 0);  // {}
+//   tracker.access(part, 1); // {0}
+//   tracker.access(rest, 2); // {0}: the bytes that 1 did not write
 #pragma once
 
 #include <cstdint>

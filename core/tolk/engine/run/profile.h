@@ -2,7 +2,7 @@
 //
 //   engine::Profile profile;                  // from here on, what any thread runs
 //   model.run(inputs);
-//   for (const engine::ProfileEvent& e : profile.events()) ...
+//   for (const engine::ProfileEvent& e : profile.events()) std::puts(e.name.c_str());
 //   engine::write_trace("trace.json", profile.events());
 //
 // The setting PROFILE=FILE writes the same events while the process runs: a Chrome trace, which Perfetto and
