@@ -36,6 +36,7 @@ CASES = [
     ("layers", "core/tolk/uop/text.h", "#include <fmt/format.h>\n", "a header that others include"),
     ("layers", "core/tolk/uop/all.cpp", '#include "tolk/tolk.h"\n', "umbrella"),
     ("layers", "core/tolk/fresh/a.cpp", "\n", "no row"),
+    ("vocabulary", "core/tolk/base/w.h", "int x; // kept for ever\n", "w.h:1"),
 ]
 # Must be let through.
 CLEAN = {
@@ -56,6 +57,8 @@ def write(tree, name, content):
 def run(check, tree):
     if check == "layers":
         command = [cmake, "-DROOT=" + tree, "-P", root + "/cmake/CheckLayers.cmake"]
+    elif check == "vocabulary":
+        command = [sys.executable, "-B", root + "/tests/lint/words.py", tree]
     else:
         command = [sys.executable, root + "/tests/lint/lint.py", check, tree]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -1,5 +1,5 @@
-// Compiled things kept between processes, by content key. A cache that cannot be used is silent apart from
-// one warning: it misses, and drops what it is given. Nothing here throws.
+// A cache of compiled code on disk, shared by processes and keyed by content. An unusable cache gives one
+// warning; then every lookup misses and every store is dropped. Nothing here throws.
 //
 // Layout of the folder, which belongs to the user alone (0700): ab/cdef... one blob per key, index.sqlite
 // with size and last use of each. A blob is a header with magic, key, size and checksum, then a zstd frame.
@@ -25,8 +25,8 @@ struct DiskCacheStats {
 // Safe for several threads and several processes on one folder.
 class TOLK_API DiskCache {
 public:
-  // `folder` is made when missing. A folder of somebody else, or one that others may write to, is refused
-  // with a warning, because blobs can be code. When blobs exceed `limit_bytes` the least recently used ones
+  // Creates `folder` if it is missing. Rejects, with a warning, a folder owned by another user or writable by
+  // others, because blobs can be code. When blobs exceed `limit_bytes` the least recently used ones
   // go, until a tenth is free.
   DiskCache(std::string folder, uint64_t limit_bytes);
   ~DiskCache(); // as flush()

@@ -18,7 +18,7 @@ namespace tolk {
 // Inputs of a renderer besides the kernel. All of them are part of the kernel's cache key.
 struct RenderOptions {
   // A written buffer may overlap another one. When false each written range is disjoint from all others, and
-  // the text says so (TOLK_SOURCE_ARGS_MAY_ALIAS is the plugin's side of it).
+  // the text states it (TOLK_SOURCE_ARGS_MAY_ALIAS is the plugin's side of it).
   bool may_alias = false;
 };
 
