@@ -87,14 +87,14 @@ BOOST_AUTO_TEST_CASE(results_are_shared_between_roots) {
   check({"y, y.sum()", 2, {y, sum(y)}});
 }
 
-BOOST_AUTO_TEST_CASE(constants) {
+BOOST_AUTO_TEST_CASE(virtual_constants_need_no_kernel) {
   T one = full({4}, 1), other = full({4}, 1);
   check({"ones+ones, virtual", 1, {one + other}});
   check({"ones+ones, stored", 3, {contiguous(one) + contiguous(full({4}, 1, DType::F32) * 1.0)}});
   check({"arange", 1, {arange(10)}});
 }
 
-BOOST_AUTO_TEST_CASE(normalisations) {
+BOOST_AUTO_TEST_CASE(normalisations_take_a_kernel_for_each_reduction) {
   check({"softmax", 3, {softmax(in({4, 8}))}});
   check({"softmax, large", 3, {softmax(in({512, 1024}))}}, false);
   check({"log_softmax", 3, {log_softmax(in({4, 8}))}});
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(normalisations) {
   check({"var of all", 2, {var(in({4, 8}))}});
 }
 
-BOOST_AUTO_TEST_CASE(products) {
+BOOST_AUTO_TEST_CASE(products_fuse_what_follows_them) {
   T x = in({4, 8}), w = in({8, 5}), v = in({5, 6});
   check({"matmul", 1, {matmul(x, w)}});
   check({"matmul+bias+relu", 1, {relu(matmul(x, w) + in({5}))}});
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(products) {
   check({"attention with heads", 4, {attention(in({2, 3, 6, 4}), in({2, 3, 6, 4}), in({2, 3, 6, 4}))}});
 }
 
-BOOST_AUTO_TEST_CASE(convolutions) {
+BOOST_AUTO_TEST_CASE(convolutions_and_pools_are_one_kernel) {
   T x = in({1, 2, 5, 5}), w = in({3, 2, 3, 3});
   check({"conv", 1, {conv2d(x, w, 1)}});
   check({"conv+bias+relu", 1, {relu(conv2d(x, w, 1) + in({3, 1, 1}))}});
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(convolutions) {
          {matmul(in({4, 5}), transpose(in({8, 5}))), matmul(transpose(in({4, 8})), in({4, 5}))}});
 }
 
-BOOST_AUTO_TEST_CASE(indexing) {
+BOOST_AUTO_TEST_CASE(indexing_fuses_into_its_reader) {
   check({"gather", 1, {gather(in({100, 16}), in({5}, DType::I32), 0)}});
   check({"embedding", 1, {gather(in({10, 4}), in({2, 3}, DType::I64), 0)}});
   check({"one_hot", 1, {one_hot(in({5}, DType::I32), 10)}});
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(indexing) {
   check({"gather of a computed value", 1, {gather(in({6, 4}) * 2.0, in({5}, DType::I32), 0)}});
 }
 
-BOOST_AUTO_TEST_CASE(reductions) {
+BOOST_AUTO_TEST_CASE(reductions_are_stored_only_where_they_are_read_again) {
   T x = in({4, 8});
   check({"sum(2).sum(1)", 1, {sum(sum(in({3, 8, 16}), {2}), {1})}});
   check({"x + x.sum(1)", 2, {x + sum(x, {1}, true)}});
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(reductions) {
   check({"max of 256x256", 2, {max(in({256, 256}))}}, false);
 }
 
-BOOST_AUTO_TEST_CASE(stores) {
+BOOST_AUTO_TEST_CASE(stores_copy_only_what_they_overwrite_before_it_is_read) {
   T a = in({4, 4}), v = in({16});
   check({"a.assign(a+1)", 1, {assign(a, a + 1)}}, false);
   check({"a.assign(a.T+1)", 2, {assign(a, transpose(a) + 1)}}, false);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(stores) {
   check({"a[0:4].assign(a[4:8]+1)", 1, {assign(shrink(v, {0}, {4}), shrink(v, {4}, {4}) + 1)}}, false);
 }
 
-BOOST_AUTO_TEST_CASE(copies) {
+BOOST_AUTO_TEST_CASE(copies_move_views_without_a_kernel) {
   T x = in({16});
   check({"copy", 1, {T{tolk::copy_to(x.u, "CPU:1")}}});
   check({"copy of a view", 1, {T{tolk::copy_to(shrink(x, {4}, {4}).u, "CPU:1")}}});

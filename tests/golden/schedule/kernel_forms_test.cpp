@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(gather_wraps_once_and_reads_nothing_outside) {
        "p0[L0*16+L1] = p1[" + i + "*16+L1 gated -1<" + i + "&(" + i + "<100)]   END(L0:5, L1:16)\n");
 }
 
-BOOST_AUTO_TEST_CASE(stores) {
+BOOST_AUTO_TEST_CASE(a_store_that_reads_its_target_permuted_goes_over_a_temporary) {
   T a = in({4, 4}), v = in({4});
   SAME(assign(a, transpose(a) + 1), "p0[L0*4+L1] = p1[L0+L1*4]+1   END(L0:4, L1:4)\n"
                                     "p0[L0*4+L1] = p1[L0*4+L1]   END(L0:4, L1:4)\n");
@@ -104,12 +104,12 @@ BOOST_AUTO_TEST_CASE(part_of_a_symbolic_axis) {
        "p0[L0] = reduce_ADD(p1[L0+R1*4]; R1:i)   END(L0:4)\n");
 }
 
-BOOST_AUTO_TEST_CASE(nested_sums) {
+BOOST_AUTO_TEST_CASE(a_sum_of_a_sum_is_one_kernel_with_two_ranges) {
   SAME(sum(sum(in({3, 8, 16}), {2}), {1}),
        "p0[L0] = reduce_ADD(reduce_ADD(p1[L0*128+R1*16+R2]; R2:16); R1:8)   END(L0:3)\n");
 }
 
-BOOST_AUTO_TEST_CASE(attention_in_four) {
+BOOST_AUTO_TEST_CASE(attention_is_four_kernels) {
   SAME(attention(in({6, 4}), in({6, 4}), in({6, 4})),
        "p0[L0*6+L1] = reduce_ADD(p1[L0*4+R2]*p2[L1*4+R2]; R2:4)*0.5   END(L0:6, L1:6)\n"
        "p0[L0] = reduce_MAX(p1[L0*6+R1]; R1:6)   END(L0:6)\n"

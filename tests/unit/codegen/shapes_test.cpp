@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(pictures_of_all_widths) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(random_shapes) {
+BOOST_AUTO_TEST_CASE(kernels_of_random_shapes_equal_the_plain_evaluation) {
   std::mt19937_64 random(11);
   auto size = [&](int64_t most) { return int64_t(random() % uint64_t(most)) + 1; };
   for (int round = 0; round < rounds(40); ++round) {

@@ -7,7 +7,7 @@
 using namespace tolk;
 using namespace tolk::test;
 
-BOOST_AUTO_TEST_CASE(statuses) {
+BOOST_AUTO_TEST_CASE(a_status_out_of_place_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   f.fault("answer", "launch", 77);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(statuses) {
   f.expect("error_text", status);
 }
 
-BOOST_AUTO_TEST_CASE(results) {
+BOOST_AUTO_TEST_CASE(a_result_that_breaks_its_rule_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_buffer* buffer = nullptr;
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(results) {
   f.expect("kernel_changed", t.program.get_kernel(f.program, "k", &kernel));
 }
 
-BOOST_AUTO_TEST_CASE(conduct) {
+BOOST_AUTO_TEST_CASE(exceptions_and_changed_modes_are_named) {
   Faulty f;
   f.fault("throw", "launch");
   f.expect("exception", f.launch(f.args()));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(conduct) {
   f.fine(t.table.device_count(t.self, &count));
 }
 
-BOOST_AUTO_TEST_CASE(capabilities) {
+BOOST_AUTO_TEST_CASE(capabilities_that_contradict_themselves_are_named) {
   Faulty f;
   const auto& t = *f.plugin;
   for (const char* fault : {"align", "no targets", "dtypes", "kinds", "subgroups", "local", "bytes"}) {
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(capabilities) {
   f.fine(t.device.caps(f.device, &caps));
 }
 
-BOOST_AUTO_TEST_CASE(compilation) {
+BOOST_AUTO_TEST_CASE(a_compiler_that_breaks_its_rules_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_blob *binary = nullptr, *log = nullptr;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(compilation) {
   take_blob(binary);
 }
 
-BOOST_AUTO_TEST_CASE(memory) {
+BOOST_AUTO_TEST_CASE(wrong_reports_of_memory_are_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_memory m{};
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(memory) {
   BOOST_TEST(released == 0);
 }
 
-BOOST_AUTO_TEST_CASE(events_and_clocks) {
+BOOST_AUTO_TEST_CASE(events_and_clocks_that_run_backwards_are_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_event *first = nullptr, *last = nullptr;

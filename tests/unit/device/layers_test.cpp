@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_broken_rule_is_an_error_of_its_side) {
 
 // --- the host's side ---
 
-BOOST_AUTO_TEST_CASE(handles) {
+BOOST_AUTO_TEST_CASE(a_wrong_handle_is_named) {
   Faulty f;
   char byte = 0;
   const auto& t = *f.plugin;
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(handles) {
   f.expect("struct_size", t.buffer.create(f.device, &small, &made));
 }
 
-BOOST_AUTO_TEST_CASE(devices_and_shutdown) {
+BOOST_AUTO_TEST_CASE(what_is_left_open_or_used_after_shutdown_is_named) {
   std::unique_ptr<Plugin> p = load_with_layers(plugin_file("faulty"), "validate");
   uint32_t count = 0;
   tolk_device* device = nullptr;
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(devices_and_shutdown) {
   only("after_shutdown");
 }
 
-BOOST_AUTO_TEST_CASE(buffers) {
+BOOST_AUTO_TEST_CASE(a_wrong_buffer_description_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_buffer* made = nullptr;
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(buffers) {
   f.fine(TOLK_OK);
 }
 
-BOOST_AUTO_TEST_CASE(copies) {
+BOOST_AUTO_TEST_CASE(a_copy_out_of_range_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   unsigned char bytes[256] = {};
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(copies) {
   f.fine(t.stream.synchronize(f.stream, TOLK_FOREVER));
 }
 
-BOOST_AUTO_TEST_CASE(pending_work) {
+BOOST_AUTO_TEST_CASE(destroying_what_pending_work_uses_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   f.fine(f.launch(f.args()));
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(one_thread_at_a_time_in_a_graph) {
   t.graph.destroy(g);
 }
 
-BOOST_AUTO_TEST_CASE(sources_and_programs) {
+BOOST_AUTO_TEST_CASE(wrong_sources_and_programs_are_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_program* made = nullptr;
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(sources_and_programs) {
   f.expect("program_text", t.program.load(f.device, {"add 1", 5}, &s, &made));
 }
 
-BOOST_AUTO_TEST_CASE(launches) {
+BOOST_AUTO_TEST_CASE(a_launch_with_wrong_arguments_is_named) {
   Faulty f;
   Launch l = f.args();
   l.refs.pop_back();
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(graphs_are_recorded_then_frozen) {
   f.fine(TOLK_OK);
 }
 
-BOOST_AUTO_TEST_CASE(patches) {
+BOOST_AUTO_TEST_CASE(a_wrong_patch_of_a_graph_is_named) {
   Faulty f;
   const auto& t = *f.plugin;
   tolk_graph* g = f.graph();

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_seed_precedes_what_was_there, *boost::unit_test::label("R
   BOOST_TEST(resolve(binding, {}, slice)->id() == seeded->id());
 }
 
-BOOST_AUTO_TEST_CASE(binding_operations, *boost::unit_test::label("R-23")) {
+BOOST_AUTO_TEST_CASE(a_binding_seeds_finds_removes_and_clears, *boost::unit_test::label("R-23")) {
   BufferBinding binding(ambient());
   std::vector<std::string> names = {"NULL:1", "NULL:2"};
   UOp a = ints(fresh_internal_slot(), 4), b = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2"),

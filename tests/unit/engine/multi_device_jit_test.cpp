@@ -56,7 +56,7 @@ void on_device_pairs(const std::function<void(const Devices&)>& body) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(sharded_inputs, *boost::unit_test::label("MD-07")) {
+BOOST_AUTO_TEST_CASE(sharded_inputs_replay_in_parts, *boost::unit_test::label("MD-07")) {
   on_device_pairs([](const Devices& on) {
     Jit add([](Tensor a, Tensor b) { return a + b; });
     Jit list([](std::vector<Tensor> in) { return in[0] * 2 + in[1]; });
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(sharded_inputs, *boost::unit_test::label("MD-07")) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(shard_inside, *boost::unit_test::label("MD-08")) {
+BOOST_AUTO_TEST_CASE(sharding_inside_of_a_capture_is_replayed, *boost::unit_test::label("MD-08")) {
   on_device_pairs([](const Devices& on) {
     Jit f([&](Tensor x) { return (x.shard(on, 0) + 1).sum(); });
     for (int i = 0; i < kCalls; ++i) {

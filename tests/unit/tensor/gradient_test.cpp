@@ -56,7 +56,7 @@ Tensor weight(const Shape& shape) {
 
 BOOST_AUTO_TEST_SUITE(gradient_of_computations)
 
-BOOST_AUTO_TEST_CASE(linear_algebra) {
+BOOST_AUTO_TEST_CASE(products_have_the_gradient_of_finite_differences) {
   check("matmul", [](X x) { return x[0].matmul(x[1]); }, {numbers({3, 4}, 1), numbers({4, 2}, 2)});
   check("batched matmul", [](X x) { return x[0].matmul(x[1]); }, {numbers({2, 3, 4}, 1), numbers({4, 2}, 2)});
   check("vector times matrix", [](X x) { return x[0].matmul(x[1]); }, {numbers({4}, 1), numbers({4, 2}, 2)});
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(linear_algebra) {
         {numbers({3, 4}, 1), numbers({4, 5}, 2), numbers({5}, 3), numbers({5, 2}, 4)});
 }
 
-BOOST_AUTO_TEST_CASE(convolution_and_pooling) {
+BOOST_AUTO_TEST_CASE(convolutions_and_pools_have_the_gradient_of_finite_differences) {
   for (int64_t stride : {1, 2})
     for (int64_t dilation : {1, 2}) {
       Tensor::Conv how{{stride, stride}, {dilation, dilation}, {{1, 2}, {0, 1}}, 1};
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(convolution_and_pooling) {
         {numbers({1, 1, 5, 4}, 6)});
 }
 
-BOOST_AUTO_TEST_CASE(normalisation) {
+BOOST_AUTO_TEST_CASE(normalisations_have_the_gradient_of_finite_differences) {
   for (int64_t axis : {0, -1}) {
     check("softmax", [&](X x) { return x[0].softmax(axis); }, {numbers({3, 4}, 1)});
     check("log_softmax", [&](X x) { return x[0].log_softmax(axis); }, {numbers({3, 4}, 1)});
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(normalisation) {
   check_second("softmax", [](X x) { return x[0].softmax(); }, {numbers({2, 3}, 1)});
 }
 
-BOOST_AUTO_TEST_CASE(running_sums_and_order) {
+BOOST_AUTO_TEST_CASE(running_sums_and_sorts_have_the_gradient_of_finite_differences) {
   for (bool exclusive : {false, true})
     for (bool reverse : {false, true})
       check("cumsum", [&](X x) { return x[0].cumsum(1, exclusive, reverse).square(); }, {numbers({2, 5}, 1)});
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(running_sums_and_order) {
         {numbers({9}, 5), numbers({1}, 6, -1, -0.5)});
 }
 
-BOOST_AUTO_TEST_CASE(indexing) {
+BOOST_AUTO_TEST_CASE(indexing_has_the_gradient_of_finite_differences) {
   check("concat", [](X x) { return Tensor::concat({x[0], x[1].square(), x[0]}, 1).square(); },
         {numbers({2, 3}, 1), numbers({2, 2}, 2)});
   check("stack", [](X x) { return Tensor::stack({x[0], x[1]}, 1).square(); },

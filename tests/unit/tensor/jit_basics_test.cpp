@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(other_bound_variables_of_an_input_are_refused, *boost::unit
   BOOST_TEST((y.values<float>() == Floats{1, 2, 3, 4, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(simple_add, *boost::unit_test::label("JB-01")) {
+BOOST_AUTO_TEST_CASE(an_addition_is_one_kernel_and_right_in_every_call, *boost::unit_test::label("JB-01")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return (a + b).realize(); });
     five_sums(f);
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(lists_and_maps_are_results, *boost::unit_test::label("JB-04
   BOOST_TEST(map.captured()->num_kernels() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(several_outputs, *boost::unit_test::label("JB-05")) {
+BOOST_AUTO_TEST_CASE(several_outputs_are_all_right, *boost::unit_test::label("JB-05")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a, Tensor b) { return std::tuple<Tensor, Tensor, Tensor>{a + b, a - b, a * b}; });
     for (int i = 0; i < 5; ++i) {
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(several_outputs, *boost::unit_test::label("JB-05")) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(nothing_jitted, *boost::unit_test::label("JB-06")) {
+BOOST_AUTO_TEST_CASE(a_function_without_tensors_is_refused, *boost::unit_test::label("JB-06")) {
   Jit f([](Tensor a, Tensor b) { Tensor unused = a + b; });
   int refused = 0;
   for (int i = 0; i < 5; ++i) refused += !refusal<JitError>([&] { f(tensor({1}), tensor({2})); }).empty();
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(duplicate_inputs_are_refused_at_once,
   BOOST_TEST(f.cnt() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(duplicate_inputs, *boost::unit_test::label("P-28")) {
+BOOST_AUTO_TEST_CASE(the_same_input_twice_is_refused, *boost::unit_test::label("P-28")) {
   Jit f([](std::vector<Tensor> all) { return all[0] + all[1]; });
   Tensor x = tensor({1, 2});
   Tensor again = x.reshape({2, 1});

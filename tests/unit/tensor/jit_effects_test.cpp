@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_host_literal_that_nobody_keeps_starts_anew_too) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(clone_inside, *boost::unit_test::label("JB-30")) {
+BOOST_AUTO_TEST_CASE(a_clone_inside_has_storage_of_its_own, *boost::unit_test::label("JB-30")) {
   on_each_device([](const std::string&) {
     Jit f([](Tensor a) { return a.clone(); });
     for (int i = 0; i < 5; ++i) {

@@ -31,7 +31,7 @@ void same_as_concrete(const std::function<Tensor(const SInt&)>& value, int64_t f
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(a_symbolic_slice_plus_one, *boost::unit_test::label("SY-01")) {
+BOOST_AUTO_TEST_CASE(a_symbolic_slice_plus_one_is_right_for_every_size, *boost::unit_test::label("SY-01")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(30), {3, 10});
     same_as_concrete([&](const SInt& i) { return a.narrow(1, 0, i) + 1; }, 1, 4, 1);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_symbolic_kernel_and_a_plain_one, *boost::unit_test::label
   });
 }
 
-BOOST_AUTO_TEST_CASE(attention_over_growing_keys, *boost::unit_test::label("SY-05")) {
+BOOST_AUTO_TEST_CASE(attention_follows_growing_keys, *boost::unit_test::label("SY-05")) {
   on_each_device([](const std::string&) {
     Tensor q = tensor(random_floats(8), {2, 1, 4}), k = tensor(random_floats(80), {2, 10, 4}),
            v = tensor(random_floats(80), {2, 10, 4});
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(attention_over_growing_keys, *boost::unit_test::label("SY-0
   });
 }
 
-BOOST_AUTO_TEST_CASE(two_variables, *boost::unit_test::label("SY-06")) {
+BOOST_AUTO_TEST_CASE(two_variables_of_one_function_follow_their_calls, *boost::unit_test::label("SY-06")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(100), {10, 10}), b = tensor(random_floats(100), {10, 10});
     using Two = std::function<Tensor(const SInt&, const SInt&)>;
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(another_static_size, *boost::unit_test::label("SY-07")) {
   f(part(3, 4));
 }
 
-BOOST_AUTO_TEST_CASE(a_symbolic_offset, *boost::unit_test::label("SY-08")) {
+BOOST_AUTO_TEST_CASE(a_symbolic_offset_follows_its_calls, *boost::unit_test::label("SY-08")) {
   on_each_device([](const std::string&) {
     Tensor a = tensor(random_floats(100), {10, 10});
     same_as_concrete([&](const SInt& i) { return a.narrow(0, 3, 2).narrow(1, i, 2) + 1; }, 1, 4, 1);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(symbolic_launch_sizes, *boost::unit_test::label("SY-10")) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_decode_loop, *boost::unit_test::label("SY-13")) {
+BOOST_AUTO_TEST_CASE(a_decode_loop_keeps_its_cache, *boost::unit_test::label("SY-13")) {
   on_each_device([](const std::string&) {
     Variable start("start", 0, 7);
     Tensor cache = tensor(Floats(8 * 3, 0), {8, 3});
