@@ -3,6 +3,7 @@ option(TOLK_BUILD_BENCH "Build the benchmarks" ON)
 option(TOLK_WERROR "Treat warnings as errors" OFF)
 option(TOLK_VERIFY "Run the IR verifier between stages" ON)
 set(TOLK_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+set(TOLK_SHARED_DIR "${CMAKE_SOURCE_DIR}/../shared" CACHE PATH "Corpora and models for tests that are skipped without them")
 set(TOLK_PLUGIN_CPU AUTO CACHE STRING "Build plugins/cpu: AUTO, ON or OFF")
 set_property(CACHE TOLK_PLUGIN_CPU PROPERTY STRINGS AUTO ON OFF)
 

@@ -331,33 +331,5 @@ BOOST_AUTO_TEST_CASE(every_sample_kernel_compiles_and_loads) {
   BOOST_TEST_MESSAGE(bytes << " bytes of binaries in " << spent.count() << " s");
 }
 
-BOOST_AUTO_TEST_CASE(a_launch_takes_microseconds) {
-  KernelBuilder b("e_nothing");
-  auto out = b.buffer(DType::I32, true);
-  auto i = b.tile();
-  b.store(out, i, i);
-  LoadedKernel kernel(b.kernel);
-  tolk_buffer* data = make_buffer(4096);
-  tolk_ref ref = {data, 0, 4096};
-  tolk_launch launch{};
-  launch.struct_size = sizeof launch;
-  for (int k = 0; k < 3; ++k) launch.grid[k] = launch.local[k] = 1;
-  launch.buffer_count = 1;
-  launch.buffers = &ref;
-  launch.flags = TOLK_LAUNCH_CHECKED;
-  for (uint32_t tiles : {1u, 2u, 64u}) {
-    launch.grid[0] = tiles;
-    double best = 1e9;
-    for (int round = 0; round < 50; ++round) {
-      auto begin = std::chrono::steady_clock::now();
-      for (int k = 0; k < 100; ++k) plugin().program->launch(nullptr, kernel.handle(), &launch);
-      std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - begin;
-      best = std::min(best, spent.count() / 100);
-    }
-    BOOST_TEST_MESSAGE("a launch of " << tiles << " empty tiles: " << best << " us");
-  }
-  plugin().buffer->destroy(data);
-}
-
 } // namespace
 } // namespace tolk::test

@@ -167,8 +167,7 @@ BOOST_AUTO_TEST_CASE(random_lists_in_graphs_of_the_host_on_streams) {
   BOOST_TEST(tb().counters(d).graph_launch == 0u); // the plugin's own were not used
 }
 
-BOOST_AUTO_TEST_CASE(random_lists_on_the_cpu) {
-  if (!cpu_exists()) return;
+BOOST_AUTO_TEST_CASE(random_lists_on_the_cpu, *boost::unit_test::precondition(cpu_exists)) {
   for (bool shuffle : {false, true}) {
     Shuffled shuffled(shuffle);
     check(device("CPU"), shuffle ? 4 : 5, 10);
@@ -176,8 +175,7 @@ BOOST_AUTO_TEST_CASE(random_lists_on_the_cpu) {
 }
 
 // Several devices of the CPU plugin in one graph.
-BOOST_AUTO_TEST_CASE(a_graph_of_several_cpu_devices) {
-  if (!cpu_exists()) return;
+BOOST_AUTO_TEST_CASE(a_graph_of_several_cpu_devices, *boost::unit_test::precondition(cpu_exists)) {
   UOp a = stored("CPU", ramp(0)), b = temporary("CPU"), there = temporary("CPU:1"),
       changed = temporary("CPU:1"), back = storage("CPU");
   UOp list = batched(device("CPU"), {call_of(add_body(1), {b, param_node(0, DType::I32, kCount, "CPU")}),
