@@ -1,5 +1,7 @@
 # cmake -DFROM=<core;build/core;plugin_api/include> -DTO=<folder> -P InstallHeaders.cmake, or included by an install rule.
 # Copies tolk/tolk.h and all headers that it reaches. An include that is in none of the folders FROM is a library's.
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.25)
 set(waiting "tolk/tolk.h")
 set(seen "")
 while(waiting)
@@ -21,3 +23,4 @@ while(waiting)
     endif()
   endforeach()
 endwhile()
+cmake_policy(POP)
