@@ -112,7 +112,7 @@ def check_output(root):
 
 
 def check_presets(root):
-    wanted = ["dev", "release", "clang", "asan", "tsan", "lint"]
+    wanted = ["dev", "release", "quick", "clang", "asan", "tsan", "lint"]
     presets = json.loads(read(root, "CMakePresets.json"))
     configure = {p["name"]: p for p in presets["configurePresets"]}
     builds = {p["name"]: p for p in presets.get("buildPresets", [])}
