@@ -1,5 +1,5 @@
-# cmake -DROOT=<repository> -P CheckLayers.cmake: every include of core, plugins and plugin_api follows cmake/layers.txt.
-# Prints each offending line and fails.
+# cmake -DROOT=<repository> [-DUNUSED=ON] -P CheckLayers.cmake: every include of core, plugins and plugin_api follows
+# cmake/layers.txt. Prints each offending line and fails. With UNUSED, a layer that a row names must also be included.
 cmake_minimum_required(VERSION 3.25)
 set(faults 0)
 function(fault text)
@@ -52,6 +52,7 @@ function(check file allowed libraries)
     if(what STREQUAL "tolk/tolk.h")
       fault("${name}: includes the umbrella ${what}, which is for users")
     elseif(what MATCHES "^tolk/([a-z_]+)/")
+      list(APPEND reached "${CMAKE_MATCH_1}")
       if(NOT CMAKE_MATCH_1 IN_LIST allowed)
         fault("${name}: includes ${what}; allowed are: ${allowed}")
       endif()
@@ -70,15 +71,22 @@ function(check file allowed libraries)
     endif()
   endforeach()
   set(faults ${faults} PARENT_SCOPE)
+  set(reached "${reached}" PARENT_SCOPE)
 endfunction()
 
 set(count 0)
 foreach(layer IN LISTS layers)
   string(JOIN "|" libraries ${everywhere} ${libraries_${layer}})
   file(GLOB_RECURSE files "${ROOT}/core/tolk/${layer}/*.h" "${ROOT}/core/tolk/${layer}/*.cpp" "${ROOT}/core/tolk/${layer}/*.def")
+  set(reached "")
   foreach(file IN LISTS files)
     check("${file}" "${layer};${layer_${layer}}" "${libraries}")
     math(EXPR count "${count} + 1")
+  endforeach()
+  foreach(other IN LISTS layer_${layer})
+    if(UNUSED AND NOT other IN_LIST reached)
+      fault("cmake/layers.txt: ${layer} may include ${other} and does not: take it out of the row")
+    endif()
   endforeach()
 endforeach()
 # A backend sees the interface and its vendor's headers, never core; the interface sees itself.
