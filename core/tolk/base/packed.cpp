@@ -13,14 +13,8 @@ namespace {
 
 constexpr size_t kNameBytes = 16, kHeadBytes = 16, kEntryBytes = kNameBytes + 24;
 
-template <class T> void put(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out.push_back(char(uint64_t(value) >> (8 * i)));
-}
-
 template <class T> T get(std::string_view bytes, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value |= uint64_t(uint8_t(bytes[at + i])) << (8 * i);
-  return T(value);
+  return PackReader({}, bytes.substr(at)).fixed<T>();
 }
 
 std::string kind_of(std::string_view what) { return "the file is no " + std::string(what); }
@@ -28,22 +22,18 @@ std::string kind_of(std::string_view what) { return "the file is no " + std::str
 } // namespace
 
 std::string pack(const Magic& magic, uint32_t version, std::span<const Section> sections) {
-  std::string out(magic.begin(), magic.end());
-  put(out, version);
-  put(out, uint32_t(sections.size()));
+  PackWriter out;
+  out.raw({magic.data(), magic.size()}).fixed(version).fixed(uint32_t(sections.size()));
   uint64_t offset = kHeadBytes + sections.size() * kEntryBytes + 8;
   for (const Section& s : sections) {
     TOLK_CHECK(s.name.size() <= kNameBytes, "the name of a section has at most 16 bytes");
-    out += s.name;
-    out.append(kNameBytes - s.name.size(), '\0');
-    put(out, offset);
-    put(out, uint64_t(s.bytes.size()));
-    put(out, hash64(s.bytes));
+    out.raw(s.name).raw(std::string(kNameBytes - s.name.size(), '\0'));
+    out.fixed(offset).fixed(uint64_t(s.bytes.size())).fixed(hash64(s.bytes));
     offset += s.bytes.size();
   }
-  put(out, hash64(out));
-  for (const Section& s : sections) out += s.bytes;
-  return out;
+  out.fixed(hash64(out.bytes()));
+  for (const Section& s : sections) out.raw(s.bytes);
+  return out.bytes();
 }
 
 std::vector<Section> unpack(const Magic& magic, uint32_t newest, std::string_view file,
@@ -94,18 +84,19 @@ const std::string& section(std::span<const Section> sections, std::string_view n
 }
 
 PackWriter& PackWriter::number(int64_t value) {
-  put(bytes_, value);
+  if (numbers_ == PackNumbers::Fixed) return fixed(value);
+  auto bits = uint64_t(value);
+  for (; bits >= 128; bits >>= 7) bytes_.push_back(char((bits & 127) | 128));
+  bytes_.push_back(char(bits));
   return *this;
 }
 
-PackWriter& PackWriter::real(double value) {
-  put(bytes_, std::bit_cast<uint64_t>(value));
-  return *this;
-}
+PackWriter& PackWriter::real(double value) { return fixed(std::bit_cast<uint64_t>(value)); }
 
-PackWriter& PackWriter::text(std::string_view text) {
-  put(bytes_, uint64_t(text.size()));
-  bytes_ += text;
+PackWriter& PackWriter::text(std::string_view text) { return number(int64_t(text.size())).raw(text); }
+
+PackWriter& PackWriter::raw(std::string_view bytes) {
+  bytes_ += bytes;
   return *this;
 }
 
@@ -113,7 +104,7 @@ void PackReader::damaged(std::string_view why) const {
   throw FormatError("section " + std::string(section_) + " is damaged: " + std::string(why));
 }
 
-std::string_view PackReader::take(size_t bytes) {
+std::string_view PackReader::raw(uint64_t bytes) {
   if (bytes > rest_.size()) damaged("it ends too early");
   std::string_view out = rest_.substr(0, bytes);
   rest_.remove_prefix(bytes);
@@ -121,22 +112,30 @@ std::string_view PackReader::take(size_t bytes) {
 }
 
 int64_t PackReader::number(int64_t min, int64_t max) {
-  auto value = get<int64_t>(take(8), 0);
+  uint64_t bits = 0;
+  if (numbers_ == PackNumbers::Fixed) {
+    bits = fixed<uint64_t>();
+  } else {
+    uint64_t byte = 128;
+    for (int shift = 0; byte >= 128; shift += 7) {
+      byte = fixed<uint8_t>();
+      if (shift == 63 && byte > 1) damaged("a number has more than 64 bits");
+      bits |= (byte & 127) << shift;
+    }
+  }
+  auto value = int64_t(bits);
   if (value < min || value > max)
     damaged("it has " + std::to_string(value) + " where " + std::to_string(min) + " to " +
             std::to_string(max) + " may be");
   return value;
 }
 
-double PackReader::real() { return std::bit_cast<double>(get<uint64_t>(take(8), 0)); }
+double PackReader::real() { return std::bit_cast<double>(fixed<uint64_t>()); }
 
-std::string PackReader::text() {
-  auto size = get<uint64_t>(take(8), 0);
-  return std::string(take(size));
-}
+std::string PackReader::text() { return std::string(raw(uint64_t(number()))); }
 
 size_t PackReader::count() {
-  auto items = get<uint64_t>(take(8), 0);
+  auto items = uint64_t(number());
   if (items > rest_.size()) damaged("it lists " + std::to_string(items) + " items in fewer bytes");
   return items;
 }

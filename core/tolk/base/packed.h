@@ -37,9 +37,16 @@ TOLK_API uint32_t packed_version(std::string_view file);
 // The bytes of the named section; throws FormatError if there is none.
 TOLK_API const std::string& section(std::span<const Section> sections, std::string_view name);
 
+// How numbers, and the lengths of strings and lists, are stored.
+enum class PackNumbers : uint8_t {
+  Fixed, // 8 bytes, little-endian
+  Varint // LEB128 of the two's complement: 7 bits a byte, low bits first
+};
+
 // Appends numbers and strings to a byte string.
 class TOLK_API PackWriter {
 public:
+  explicit PackWriter(PackNumbers numbers = PackNumbers::Fixed) : numbers_(numbers) {}
   PackWriter& number(int64_t value);
   PackWriter& real(double value);
   PackWriter& text(std::string_view text); // any bytes
@@ -48,17 +55,25 @@ public:
     for (const auto& item : items) each(*this, item);
     return *this;
   }
+  // An integer in sizeof(T) bytes, little-endian, and bytes without a length, for formats with fields of fixed size.
+  template <class T> PackWriter& fixed(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(char(uint64_t(value) >> (8 * i)));
+    return *this;
+  }
+  PackWriter& raw(std::string_view bytes);
   const std::string& bytes() const { return bytes_; }
 
 private:
   std::string bytes_;
+  PackNumbers numbers_;
 };
 
 // Reads what a PackWriter wrote, in the same order. Throws FormatError naming the section if the bytes end early
-// or a number is out of the given range.
+// or a number is out of the given range. Views that it returns point into `bytes`.
 class TOLK_API PackReader {
 public:
-  PackReader(std::string_view section, std::string_view bytes) : section_(section), rest_(bytes) {}
+  PackReader(std::string_view section, std::string_view bytes, PackNumbers numbers = PackNumbers::Fixed)
+      : section_(section), rest_(bytes), numbers_(numbers) {}
   int64_t number(int64_t min = INT64_MIN, int64_t max = INT64_MAX);
   bool flag() { return number(0, 1) != 0; }
   double real();
@@ -70,13 +85,21 @@ public:
     for (size_t n = count(); n > 0; --n) items.push_back(each(*this));
     return items;
   }
+  template <class T> T fixed() {
+    uint64_t value = 0;
+    int shift = 0;
+    for (char c : raw(sizeof(T))) value |= uint64_t(uint8_t(c)) << shift, shift += 8;
+    return T(value);
+  }
+  std::string_view raw(uint64_t bytes);
+  size_t left() const { return rest_.size(); }
   // Throws FormatError unless all bytes were read.
   void end() const;
   [[noreturn]] void damaged(std::string_view why) const;
 
 private:
-  std::string_view take(size_t bytes);
   std::string_view section_, rest_;
+  PackNumbers numbers_;
 };
 
 } // namespace tolk

@@ -20,6 +20,8 @@ std::string sample() {
   return pack(kMagic, 3, sections);
 }
 
+constexpr PackNumbers kModes[] = {PackNumbers::Fixed, PackNumbers::Varint};
+
 std::string refusal(const std::string& file, uint32_t newest = 3) {
   try {
     unpack(kMagic, newest, file, "test file");
@@ -73,37 +75,60 @@ BOOST_AUTO_TEST_CASE(messages_say_what_it_is) {
 }
 
 BOOST_AUTO_TEST_CASE(numbers_and_texts_come_back) {
-  PackWriter w;
-  std::vector<int64_t> numbers{0, -1, std::numeric_limits<int64_t>::min(),
-                               std::numeric_limits<int64_t>::max()};
-  w.list(numbers, [](PackWriter& out, int64_t n) { out.number(n); });
-  w.text("").text(std::string("a\0b", 3)).real(-0.0).real(std::nan("")).number(1);
-  PackReader r("part", w.bytes());
-  BOOST_TEST((r.list<int64_t>([](PackReader& in) { return in.number(); }) == numbers));
-  BOOST_TEST(r.text() == "");
-  BOOST_TEST(r.text() == std::string("a\0b", 3));
-  BOOST_TEST(std::signbit(r.real()));
-  BOOST_TEST(std::isnan(r.real()));
-  BOOST_CHECK_THROW(r.end(), FormatError);
-  BOOST_TEST(r.flag());
-  BOOST_CHECK_NO_THROW(r.end());
-  BOOST_CHECK_THROW(r.number(), FormatError);
+  for (PackNumbers mode : kModes) {
+    PackWriter w(mode);
+    std::vector<int64_t> numbers{0, -1, std::numeric_limits<int64_t>::min(),
+                                 std::numeric_limits<int64_t>::max()};
+    w.list(numbers, [](PackWriter& out, int64_t n) { out.number(n); });
+    w.text("").text(std::string("a\0b", 3)).real(-0.0).real(std::nan("")).number(1);
+    w.fixed(uint16_t{0xFEDC}).raw("xyz").fixed(int32_t{-2});
+    PackReader r("part", w.bytes(), mode);
+    BOOST_TEST((r.list<int64_t>([](PackReader& in) { return in.number(); }) == numbers));
+    BOOST_TEST(r.text() == "");
+    BOOST_TEST(r.text() == std::string("a\0b", 3));
+    BOOST_TEST(std::signbit(r.real()));
+    BOOST_TEST(std::isnan(r.real()));
+    BOOST_CHECK_THROW(r.end(), FormatError);
+    BOOST_TEST(r.flag());
+    BOOST_TEST(r.fixed<uint16_t>() == 0xFEDC);
+    BOOST_TEST(r.raw(3) == "xyz");
+    BOOST_TEST(r.fixed<int32_t>() == -2);
+    BOOST_CHECK_NO_THROW(r.end());
+    BOOST_CHECK_THROW(r.number(), FormatError);
+  }
+}
+
+// The bytes of LEB128 as DWARF 5, section 7.6, gives them.
+BOOST_AUTO_TEST_CASE(varints_are_leb128) {
+  auto bytes = [](int64_t n) { return PackWriter(PackNumbers::Varint).number(n).bytes(); };
+  BOOST_TEST(bytes(2) == "\x02");
+  BOOST_TEST(bytes(127) == "\x7f");
+  BOOST_TEST(bytes(128) == "\x80\x01");
+  BOOST_TEST(bytes(12857) == "\xb9\x64");
+  BOOST_TEST(bytes(-1) == std::string(9, '\xff') + '\x01');
+  auto read = [](std::string_view b) { return PackReader("part", b, PackNumbers::Varint).number(); };
+  BOOST_TEST(read("\xb9\x64") == 12857);
+  BOOST_CHECK_THROW(read("\xb9"), FormatError);
+  BOOST_CHECK_THROW(read(std::string(9, '\xff') + '\x02'), FormatError);
+  BOOST_CHECK_THROW(read(std::string(12, '\x80')), FormatError);
 }
 
 BOOST_AUTO_TEST_CASE(damaged_counts_and_ranges_are_found) {
-  PackWriter w;
-  w.number(1000);
-  BOOST_CHECK_THROW(PackReader("part", w.bytes()).count(), FormatError);
-  BOOST_CHECK_THROW(PackReader("part", w.bytes()).text(), FormatError);
-  BOOST_CHECK_THROW(PackReader("part", w.bytes()).number(0, 999), FormatError);
-  BOOST_CHECK_THROW(PackReader("part", w.bytes()).flag(), FormatError);
-  PackWriter huge;
-  huge.number(-1);
-  BOOST_CHECK_THROW(PackReader("part", huge.bytes()).count(), FormatError);
-  try {
-    PackReader("part", w.bytes()).number(0, 999);
-  } catch (const FormatError& e) {
-    BOOST_TEST(std::string(e.what()) == "section part is damaged: it has 1000 where 0 to 999 may be");
+  for (PackNumbers mode : kModes) {
+    PackWriter w(mode);
+    w.number(1000);
+    BOOST_CHECK_THROW(PackReader("part", w.bytes(), mode).count(), FormatError);
+    BOOST_CHECK_THROW(PackReader("part", w.bytes(), mode).text(), FormatError);
+    BOOST_CHECK_THROW(PackReader("part", w.bytes(), mode).number(0, 999), FormatError);
+    BOOST_CHECK_THROW(PackReader("part", w.bytes(), mode).flag(), FormatError);
+    PackWriter huge(mode);
+    huge.number(-1);
+    BOOST_CHECK_THROW(PackReader("part", huge.bytes(), mode).count(), FormatError);
+    try {
+      PackReader("part", w.bytes(), mode).number(0, 999);
+    } catch (const FormatError& e) {
+      BOOST_TEST(std::string(e.what()) == "section part is damaged: it has 1000 where 0 to 999 may be");
+    }
   }
 }
 

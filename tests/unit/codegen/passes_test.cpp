@@ -1,11 +1,10 @@
-// The passes around the opts: linear forms, merging of loops, dropping of unused ones, naming, index width.
+// The passes around the opts: merging of loops, dropping of unused ones, naming, index width.
 #include <boost/test/unit_test.hpp>
 
 #include "harness.h"
 #include "samples.h"
 #include "tolk/base/error.h"
 #include "tolk/codegen/gates.h"
-#include "tolk/codegen/linear.h"
 #include "tolk/codegen/loops.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
@@ -50,46 +49,6 @@ bool uses(const KernelIR& ir, DType dtype, uint16_t opcode) {
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(passes, Fixture)
-
-BOOST_AUTO_TEST_CASE(linear_forms_collect_terms) {
-  UOp a = range_node(8, 0, AxisType::Loop), b = range_node(5, 1, AxisType::Loop);
-  LinearMap map;
-  const Linear& form = map.of((a * int64_t(10) + b) * int64_t(3) + (b - a) + int64_t(7));
-  BOOST_TEST(form.constant == 7);
-  BOOST_TEST(form.coefficient(a) == 29);
-  BOOST_TEST(form.coefficient(b) == 4);
-  Bounds range = bounds(form);
-  BOOST_TEST(int64_t(range.low) == 7);
-  BOOST_TEST(int64_t(range.high) == 7 + 29 * 7 + 4 * 4);
-}
-
-// Division and remainder of linear forms agree with arithmetic for every value of the loops.
-BOOST_AUTO_TEST_CASE(division_of_linear_forms_is_exact) {
-  std::mt19937_64 random(3);
-  for (int trial = 0; trial < 2000; ++trial) {
-    int64_t ea = int64_t(random() % 5) + 2, eb = int64_t(random() % 6) + 2, d = int64_t(random() % 12) + 1;
-    UOp a = range_node(ea, 0, AxisType::Loop), b = range_node(eb, 1, AxisType::Loop);
-    Linear form;
-    form.constant = int64_t(random() % 41) - 20;
-    add_atom(form, a, int64_t(random() % 25) - 12);
-    add_atom(form, b, int64_t(random() % 25) - 12);
-    auto value = [&](const Linear& f, int64_t va, int64_t vb) {
-      return f.constant + f.coefficient(a) * va + f.coefficient(b) * vb;
-    };
-    auto floor_div = [](int64_t x, int64_t y) { return x / y - (x % y != 0 && x < 0); };
-    Division q = divide(form, d);
-    Linear rest;
-    std::optional<Linear> m = modulo(form, d, rest);
-    for (int64_t va = 0; va < ea; ++va)
-      for (int64_t vb = 0; vb < eb; ++vb) {
-        int64_t x = value(form, va, vb), want = floor_div(x, d);
-        BOOST_REQUIRE_EQUAL(value(q.quotient, va, vb) + floor_div(value(q.remainder, va, vb), q.divisor),
-                            want);
-        int64_t r = m ? value(*m, va, vb) : value(rest, va, vb) - floor_div(value(rest, va, vb), d) * d;
-        BOOST_REQUIRE_EQUAL(r, x - want * d);
-      }
-  }
-}
 
 BOOST_AUTO_TEST_CASE(loops_that_walk_as_one_merge) {
   BOOST_TEST(merged(copy_of(1024, 1024, false)) == "p0[L0] = p1[L0]   END(L0:1048576)\n");

@@ -6,6 +6,7 @@
 #include "tolk/base/error.h"
 #include "tolk/codegen/lower/expander.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
 namespace {
@@ -69,18 +70,11 @@ void Expander::find_threads() {
   if (ranges.empty()) return;
   std::sort(ranges.begin(), ranges.end(), [](const UOp& a, const UOp& b) { return axis_of(a) < axis_of(b); });
   for (const UOp& r : ranges) tiles_ *= r.src(0).const_int();
-  Linear tile;
-  add_atom(tile, make(Op::SPECIAL, DType::Index, {index_const(tiles_)}, Arg(uint64_t(0))), 1);
+  UOp tile = make(Op::SPECIAL, DType::Index, {index_const(tiles_)}, Arg(uint64_t(0)));
   int64_t inner = tiles_;
   for (const UOp& r : ranges) {
     inner /= r.src(0).const_int();
-    Division d = divide(tile, inner);
-    if (d.remainder.terms.size())
-      add_atom(d.quotient, floordiv(materialise(d.remainder), index_const(d.divisor)), 1);
-    Linear rest;
-    std::optional<Linear> here = modulo(d.quotient, r.src(0).const_int(), rest);
-    if (!here) add_atom(here.emplace(), floormod(materialise(rest), r.src(0)), 1);
-    threads_[r] = *here;
+    threads_[r] = remainder(quotient(Affine(tile), inner), r.src(0).const_int());
   }
 }
 
@@ -153,16 +147,16 @@ void Expander::stores(const UOp& store, uint64_t pending, std::vector<UOp>& out)
     return;
   }
   for_each_bit(vector, [&](int i) { axes_[size_t(i)].lane = kWhole; });
-  Linear where = index(store.src(1));
+  Affine where = index(store.src(1));
   int width = width_of(depends(store));
   UOp unit = width > 1 ? vector_axis_node(width) : UOp();
-  bool contiguous = width > 1 && where.coefficient(unit) == 1;
-  for (const Term& t : where.terms)
-    if (t.atom.lanes() > 1 && t.atom != unit) contiguous = false;
+  bool contiguous = width > 1 && where.factor(unit) == 1;
+  for (const sym::Term& t : where.terms)
+    if (t.v.lanes() > 1 && t.v != unit) contiguous = false;
   if (width == 1 || contiguous) {
     UOp value = splat(lower(store.src(2)), width), gate;
     if (store.nsrc() > 3) gate = lower(store.src(3));
-    if (width > 1) add_atom(where, unit, -1);
+    if (width > 1) where.add_term(unit, -1);
     if (!gate || !gate.is_const() || gate.const_int())
       out.push_back(tolk::store(lower(store.src(0)), materialise(where), value,
                                 gate && gate.is_const() ? UOp() : gate));

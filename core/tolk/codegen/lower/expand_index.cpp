@@ -9,14 +9,16 @@
 
 namespace tolk::codegen {
 
+using sym::Term;
+
 UOp Expander::vector_axis_node(int width) {
   std::vector<UOp> lanes;
   for (int i = 0; i < width; ++i) lanes.push_back(index_const(i));
   return make(Op::STACK, DType::Index, lanes, {}, width);
 }
 
-bool Expander::is_vector(const Linear& form) const {
-  return std::any_of(form.terms.begin(), form.terms.end(), [](const Term& t) { return t.atom.lanes() > 1; });
+bool Expander::is_vector(const Affine& form) const {
+  return std::any_of(form.terms.begin(), form.terms.end(), [](const Term& t) { return t.v.lanes() > 1; });
 }
 
 // A loop whose extent is an expression gets it in lowered form.
@@ -39,64 +41,68 @@ int Expander::rank(const UOp& atom) {
   return rank_memo_[atom] = deepest;
 }
 
-Linear Expander::index(const UOp& u) {
-  const Linear& form = linear_.of(u);
-  Linear sum;
-  sum.constant = form.constant;
-  for (const Term& t : form.terms) add_scaled(sum, atom(t.atom), t.coefficient);
+Affine Expander::index(const UOp& u) {
+  Affine form = Affine::of(u), sum;
+  sum.k = form.k;
+  for (const Term& t : form.terms) sum.add(atom(t.v), t.f);
   return sum;
 }
 
-Linear Expander::atom(const UOp& u) {
-  Linear form;
+Affine Expander::atom(const UOp& u) {
+  Affine form;
   if (!u.is(Op::RANGE)) return atom_node(u);
   if (auto it = threads_.find(u); it != threads_.end()) return it->second;
   if (uint64_t bit = bit_of(u)) {
     const Axis& axis = axes_[size_t(std::countr_zero(bit))];
     if (axis.lane == kWhole)
-      add_atom(form, vector_axis_node(axis.extent), 1);
+      form.add_term(vector_axis_node(axis.extent), 1);
     else
-      form.constant = axis.lane;
+      form.k = axis.lane;
     return form;
   }
-  add_atom(form, loop(u), 1);
+  form.add_term(loop(u), 1);
   return form;
 }
 
-Linear Expander::atom_node(const UOp& u) {
-  Linear form;
-  bool divides = u.is(OpSet(Op::FLOORDIV, Op::FLOORMOD)) && u.src(1).is_const() && u.src(1).const_int() > 0;
-  if (divides) {
-    int64_t d = u.src(1).const_int();
-    Linear x = index(u.src(0));
-    if (u.is(Op::FLOORDIV)) {
-      Division q = divide(x, d);
-      if (q.remainder.terms.empty()) return q.quotient;
-      UOp rest = materialise(q.remainder);
-      add_atom(q.quotient, alu(Op::FLOORDIV, rest, constant(DType::Index, q.divisor, rest.lanes())), 1);
-      return q.quotient;
-    }
-    Linear rest;
-    if (std::optional<Linear> m = modulo(x, d, rest)) return *m;
-    UOp r = materialise(rest);
-    add_atom(form, alu(Op::FLOORMOD, r, constant(DType::Index, d, r.lanes())), 1);
-    return form;
+Affine Expander::quotient(const Affine& x, int64_t divisor) {
+  sym::Division d = sym::divide(x, divisor);
+  if (d.known) return d.outer;
+  // (g*x + c) // (g*e) = (x + c//g) // e
+  int64_t g = d.inner.common_divisor(divisor);
+  d.inner.divide_exactly(g);
+  UOp rest = materialise(d.inner);
+  d.outer.add_term(alu(Op::FLOORDIV, rest, constant(DType::Index, divisor / g, rest.lanes())), 1);
+  return d.outer;
+}
+
+Affine Expander::remainder(const Affine& x, int64_t divisor) {
+  sym::Division d = sym::divide(x, divisor);
+  if (d.known) return d.inner;
+  UOp rest = materialise(d.inner);
+  return Affine(alu(Op::FLOORMOD, rest, constant(DType::Index, divisor, rest.lanes())));
+}
+
+Affine Expander::atom_node(const UOp& u) {
+  if (u.is(OpSet(Op::FLOORDIV, Op::FLOORMOD)) && u.src(1).is_const() && u.src(1).const_int() > 0) {
+    Affine x = index(u.src(0));
+    int64_t divisor = u.src(1).const_int();
+    return u.is(Op::FLOORDIV) ? quotient(x, divisor) : remainder(x, divisor);
   }
+  Affine form;
   if (u.is(Op::MUL)) {
-    Linear a = index(u.src(0)), b = index(u.src(1));
-    if (a.is_const() || b.is_const()) {
-      add_scaled(form, a.is_const() ? b : a, a.is_const() ? a.constant : b.constant);
-      return form;
-    }
-    add_atom(form, value_op(Op::MUL, materialise(a), materialise(b)), 1);
+    Affine a = index(u.src(0)), b = index(u.src(1));
+    if (a.is_constant() || b.is_constant())
+      form.add(a.is_constant() ? b : a, a.is_constant() ? a.k : b.k);
+    else
+      form.add_term(value_op(Op::MUL, materialise(a), materialise(b)), 1);
     return form;
   }
   if (u.is(OpSet(Op::VAR, Op::SPECIAL, Op::BIND))) {
-    add_atom(form, u.is(Op::BIND) ? u.src(0) : u, 1);
+    form.add_term(u.is(Op::BIND) ? u.src(0) : u, 1);
     return form;
   }
   if (u.is(Op::REDUCE)) {
-    add_atom(form, reduction(u), 1);
+    form.add_term(reduction(u), 1);
     return form;
   }
   if (!u.is(ops::Elementwise)) throw InternalError("an index cannot hold " + print_line(u));
@@ -104,46 +110,46 @@ Linear Expander::atom_node(const UOp& u) {
   for (const UOp& s : u.src()) src.push_back(lower(s));
   UOp r = elementwise(u, src);
   // What folded away may be a sum again.
-  if (r.op() != u.op()) return linear_.of(r);
-  add_atom(form, r, 1);
+  if (r.op() != u.op()) return Affine::of(r);
+  form.add_term(r, 1);
   return form;
 }
 
 // Terms from the outermost loop in, the constant last: accesses that differ by a constant share everything
 // else.
-UOp Expander::materialise(const Linear& form) {
+UOp Expander::materialise(const Affine& form) {
   boost::container::small_vector<std::pair<int, const Term*>, 8> scalars;
   boost::container::small_vector<const Term*, 4> vectors;
   for (const Term& t : form.terms)
-    if (t.atom.lanes() > 1)
+    if (t.v.lanes() > 1)
       vectors.push_back(&t);
     else
-      scalars.emplace_back(rank(t.atom), &t);
+      scalars.emplace_back(rank(t.v), &t);
   std::sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second->atom.id() < b.second->atom.id();
+    return a.first != b.first ? a.first < b.first : a.second->v.id() < b.second->v.id();
   });
   UOp sum;
   for (const auto& [r, t] : scalars) {
-    UOp part = t->coefficient == 1 ? t->atom : t->atom * t->coefficient;
+    UOp part = t->f == 1 ? t->v : t->v * t->f;
     sum = sum ? alu(Op::ADD, sum, part) : part;
   }
   if (vectors.empty()) {
-    if (!sum) return index_const(form.constant);
-    return form.constant ? alu(Op::ADD, sum, index_const(form.constant)) : sum;
+    if (!sum) return index_const(form.k);
+    return form.k ? alu(Op::ADD, sum, index_const(form.k)) : sum;
   }
-  int width = vectors[0]->atom.lanes();
+  int width = vectors[0]->v.lanes();
   UOp unit = vector_axis_node(width), wide;
-  int64_t constant_part = form.constant;
+  int64_t constant_part = form.k;
   for (const Term* t : vectors) {
     UOp part;
-    if (t->atom == unit) {
+    if (t->v == unit) {
       std::vector<UOp> lanes;
-      for (int i = 0; i < width; ++i) lanes.push_back(index_const(constant_part + i * t->coefficient));
+      for (int i = 0; i < width; ++i) lanes.push_back(index_const(constant_part + i * t->f));
       constant_part = 0;
       part = make(Op::STACK, DType::Index, lanes, {}, width);
     } else {
-      part = t->coefficient == 1 ? t->atom
-                                 : alu(Op::MUL, t->atom, constant(DType::Index, t->coefficient, width));
+      part = t->f == 1 ? t->v
+                                 : alu(Op::MUL, t->v, constant(DType::Index, t->f, width));
     }
     wide = wide ? alu(Op::ADD, wide, part) : part;
   }
@@ -154,37 +160,30 @@ UOp Expander::materialise(const Linear& form) {
 
 // a ? b as terms ? constant: what varies fastest on the left, the rest on the right.
 UOp Expander::compare(const UOp& u) {
-  Linear difference = index(u.src(0));
-  add_scaled(difference, index(u.src(1)), -1);
-  Bounds b = bounds(difference);
+  Affine difference = index(u.src(0));
+  difference.add(index(u.src(1)), -1);
+  sym::Interval range = difference.interval();
   if (u.is(Op::CMPLT)) {
-    if (b.high < 0) return bool_const(true);
-    if (b.low >= 0) return bool_const(false);
+    if (range.hi < 0) return bool_const(true);
+    if (range.lo >= 0) return bool_const(false);
   } else {
-    if (b.low > 0 || b.high < 0) return bool_const(u.is(Op::CMPNE));
-    if (b.low == 0 && b.high == 0) return bool_const(u.is(Op::CMPEQ));
+    if (range.lo > 0 || range.hi < 0) return bool_const(u.is(Op::CMPNE));
+    if (range.lo == 0 && range.hi == 0) return bool_const(u.is(Op::CMPEQ));
   }
-  Linear left, right;
-  right.constant = -difference.constant;
+  Affine left, right;
+  right.add_constant(-sym::Wide(difference.k));
   bool vector = is_vector(difference);
   int sign = 1, deepest = -1;
   for (const Term& t : difference.terms) {
-    if (vector != (t.atom.lanes() > 1)) {
-      add_atom(right, t.atom, -t.coefficient);
+    if (vector != (t.v.lanes() > 1)) {
+      right.add_term(t.v, -t.f);
       continue;
     }
-    add_atom(left, t.atom, t.coefficient);
-    if (int r = rank(t.atom); r > deepest) deepest = r, sign = t.coefficient < 0 ? -1 : 1;
+    left.add_term(t.v, t.f);
+    if (int r = rank(t.v); r > deepest) deepest = r, sign = t.f < 0 ? -1 : 1;
   }
-  Linear zero;
-  if (sign < 0) {
-    Linear negated;
-    add_scaled(negated, left, -1);
-    left = negated;
-    negated = {};
-    add_scaled(negated, right, -1);
-    right = negated;
-  }
+  left.scale(sign);
+  right.scale(sign);
   UOp l = materialise(left), r = splat(materialise(right), l.lanes());
   return sign < 0 ? alu(u.op(), r, l) : alu(u.op(), l, r);
 }
@@ -201,7 +200,7 @@ UOp Expander::lanewise(const UOp& u, int axis_number) {
 // Lanes that lie a few elements apart, or backwards: vectors of consecutive elements, from which the lanes
 // are picked. No vector reaches beyond the first and last lane, and elements that only stand between lanes
 // are masked like the lanes around them when there is a gate per lane.
-UOp Expander::strided_load(const UOp& storage, const Linear& where, const UOp& gate, const UOp& alt,
+UOp Expander::strided_load(const UOp& storage, const Affine& where, const UOp& gate, const UOp& alt,
                            int64_t stride, int width) {
   UOp unit = vector_axis_node(width);
   int64_t step = stride < 0 ? -stride : stride, span = step * (width - 1) + 1;
@@ -210,9 +209,9 @@ UOp Expander::strided_load(const UOp& storage, const Linear& where, const UOp& g
   std::vector<UOp> lanes(static_cast<size_t>(width));
   for (int64_t covered = 0; covered < span;) {
     int64_t first = std::min(covered, span - width);
-    Linear at = where;
-    add_atom(at, unit, -stride);
-    at.constant += first + (stride < 0 ? stride * (width - 1) : 0);
+    Affine at = where;
+    at.add_term(unit, -stride);
+    at.add_constant(first + (stride < 0 ? stride * (width - 1) : 0));
     UOp mask = gate;
     if (gate && gate.lanes() > 1) {
       std::vector<UOp> bits(static_cast<size_t>(width), bool_const(false));
@@ -236,7 +235,7 @@ UOp Expander::strided_load(const UOp& storage, const Linear& where, const UOp& g
 }
 
 UOp Expander::load_node(const UOp& u) {
-  Linear where = index(u.src(1));
+  Affine where = index(u.src(1));
   UOp gate = u.nsrc() > 2 ? lower(u.src(2)) : UOp();
   UOp alt = u.nsrc() > 3 ? lower(u.src(3)) : UOp();
   if (gate && gate.is_const()) {
@@ -254,11 +253,11 @@ UOp Expander::load_node(const UOp& u) {
     if (axes_[size_t(i)].vector && axes_[size_t(i)].lane == kWhole) axis_number = i;
   }
   UOp unit = vector_axis_node(width);
-  int64_t stride = where.coefficient(unit);
+  int64_t stride = where.factor(unit);
   bool linear = std::none_of(where.terms.begin(), where.terms.end(),
-                             [&](const Term& t) { return t.atom.lanes() > 1 && t.atom != unit; });
+                             [&](const Term& t) { return t.v.lanes() > 1 && t.v != unit; });
   if (linear && stride == 1) {
-    add_atom(where, unit, -1);
+    where.add_term(unit, -1);
     return load(storage, materialise(where), gate, gate && alt ? splat(alt, width) : UOp(), width);
   }
   if (linear && (stride == -1 || (stride >= 2 && stride <= 4)) && width >= 4)

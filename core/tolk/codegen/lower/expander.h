@@ -4,11 +4,13 @@
 
 #include <unordered_map>
 
-#include "tolk/codegen/linear.h"
 #include "tolk/codegen/lower/expand.h"
 #include "tolk/codegen/lower/fold.h"
+#include "tolk/uop/symbolic/affine.h"
 
 namespace tolk::codegen {
+
+using sym::Affine;
 
 class Expander {
 public:
@@ -51,30 +53,31 @@ private:
   std::vector<UOp> unrolled(const UOp& value, uint64_t axes);
 
   // expand_index.cpp
-  Linear index(const UOp& u);
-  Linear atom(const UOp& u);
-  Linear atom_node(const UOp& u);
-  UOp materialise(const Linear& form);
+  Affine index(const UOp& u);
+  Affine atom(const UOp& u);
+  Affine atom_node(const UOp& u);
+  Affine quotient(const Affine& x, int64_t divisor);
+  Affine remainder(const Affine& x, int64_t divisor);
+  UOp materialise(const Affine& form);
   UOp compare(const UOp& u);
   UOp load_node(const UOp& u);
   UOp lanewise(const UOp& u, int axis);
-  UOp strided_load(const UOp& storage, const Linear& where, const UOp& gate, const UOp& alt, int64_t stride,
+  UOp strided_load(const UOp& storage, const Affine& where, const UOp& gate, const UOp& alt, int64_t stride,
                    int width);
   int rank(const UOp& atom);
   UOp loop(const UOp& range);
   UOp vector_axis_node(int width);
-  bool is_vector(const Linear& form) const;
+  bool is_vector(const Affine& form) const;
 
   UOp sink_;
   int independent_;
   int64_t tiles_ = 1;
   std::vector<Axis> axes_;
   std::vector<uint64_t> depends_;                    // by id: axes whose lane changes the value
-  std::unordered_map<UOp, Linear, UOpHash> threads_; // THREAD ranges in terms of the SPECIAL
+  std::unordered_map<UOp, Affine, UOpHash> threads_; // THREAD ranges in terms of the SPECIAL
   std::unordered_map<UOp, int, UOpHash> loop_rank_;  // loops from the outermost in
   std::unordered_map<Key, UOp, KeyHash> memo_;
   std::unordered_map<UOp, int, UOpHash> rank_memo_;
-  LinearMap linear_;
 };
 
 } // namespace tolk::codegen

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tolk/codegen/opt/ranges.h"
+#include "tolk/uop/symbolic/affine.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
@@ -88,11 +89,11 @@ private:
     a.gate = gate ? mask(gate) : 0;
     a.loops = a.address | a.gate;
     a.stride.assign(nest_.loops.size(), 0);
-    for (const Term& t : linear_.of(index).terms) {
-      if (t.atom.is(Op::RANGE) && nest_.bit(t.atom))
-        a.stride[size_t(__builtin_ctzll(nest_.bit(t.atom)))] += t.coefficient;
+    for (const sym::Term& t : sym::Affine::of(index).terms) {
+      if (t.v.is(Op::RANGE) && nest_.bit(t.v))
+        a.stride[size_t(__builtin_ctzll(nest_.bit(t.v)))] += t.f;
       else
-        a.irregular |= mask(t.atom);
+        a.irregular |= mask(t.v);
     }
     return a;
   }
@@ -149,7 +150,6 @@ private:
 
   Nest nest_;
   Memo<uint64_t> masks_;
-  LinearMap linear_;
 };
 
 } // namespace

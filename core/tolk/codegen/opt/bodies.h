@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tolk/codegen/linear.h"
+#include "tolk/uop/uop.h"
 
 namespace tolk::codegen {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tolk/base/error.h"
+#include "tolk/uop/symbolic/affine.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
@@ -125,8 +126,8 @@ private:
   }
 
   UOp sum(const UOp& u) {
-    const Linear& form = linear_.of(u);
-    int64_t ca = form.coefficient(a_), cb = form.coefficient(b_);
+    sym::Affine form = sym::Affine::of(u);
+    int64_t ca = form.factor(a_), cb = form.factor(b_);
     bool together = ca == cb * n_;
     if (!together && exact_) failed_ = true;
     UOp total;
@@ -134,20 +135,20 @@ private:
       UOp part = atom * factor;
       total = total ? total + part : part;
     };
-    for (const Term& t : form.terms) {
-      if (t.atom == a_) {
+    for (const sym::Term& t : form.terms) {
+      if (t.v == a_) {
         if (!together) add(tolk::floordiv(merged_, index_const(n_)), ca);
-      } else if (t.atom == b_) {
+      } else if (t.v == b_) {
         if (together)
           add(merged_, cb);
         else
           add(tolk::floormod(merged_, index_const(n_)), cb);
       } else {
-        add(t.atom == u ? node(u) : rebuilt(t.atom), t.coefficient);
+        add(t.v == u ? node(u) : rebuilt(t.v), t.f);
       }
     }
-    if (!total) return index_const(form.constant);
-    return total + form.constant;
+    if (!total) return index_const(form.k);
+    return total + form.k;
   }
 
   UOp a_, b_, merged_;
@@ -155,7 +156,6 @@ private:
   int64_t n_;
   Memo<char> concerns_;
   Memo<UOp> done_;
-  LinearMap linear_;
 };
 
 } // namespace

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "tolk/codegen/linear.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::codegen {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "tolk/uop/build.h"
 
@@ -56,15 +57,12 @@ bool one_period(const Interval& i, int64_t c, Wide& quotient) {
 }
 
 void Affine::add_constant(Wide c) {
-  Wide sum = c + k;
-  if (!fits(sum))
-    valid = false;
-  else
-    k = int64_t(sum);
+  valid = valid && fits(c + k);
+  k = int64_t(uint64_t(k) + uint64_t(c));
 }
 
 void Affine::add_term(const UOp& v, int64_t f) {
-  if (f == 0 || !valid) return;
+  if (f == 0) return;
   // New terms mostly come in order.
   auto at = terms.end();
   while (at != terms.begin()) {
@@ -78,10 +76,7 @@ void Affine::add_term(const UOp& v, int64_t f) {
     if (c < 0) break;
     --at;
   }
-  if (terms.size() >= kMostTerms) {
-    valid = false;
-    return;
-  }
+  if (terms.size() >= kMaxTerms) valid = false;
   terms.insert(at, Term{v, f});
 }
 
@@ -89,36 +84,46 @@ void Affine::add(const UOp& u, int64_t scale) {
   boost::container::small_vector<std::pair<UOp, int64_t>, 8> todo;
   todo.emplace_back(u, scale);
   size_t seen = 0;
+  auto push_scaled = [&](const UOp& node, int64_t f, int64_t by) {
+    int64_t g;
+    if (__builtin_mul_overflow(f, by, &g)) valid = false;
+    todo.emplace_back(node, g);
+  };
   while (!todo.empty() && valid) {
     auto [node, f] = std::move(todo.back());
     todo.pop_back();
     if (f == 0) continue;
-    if (node.is(Op::ADD)) {
-      if (++seen > 2 * kMostTerms) valid = false;
-      todo.emplace_back(node.src(1), f);
+    if (node.is(OpSet(Op::ADD, Op::SUB))) {
+      if (++seen > 2 * kMaxTerms) valid = false;
+      push_scaled(node.src(1), f, node.is(Op::SUB) ? -1 : 1);
       todo.emplace_back(node.src(0), f);
     } else if (node.is_const()) {
       add_constant(Wide(node.const_int()) * f);
     } else if (node.is(Op::MUL) && node.src(1).is_const()) {
-      int64_t g;
-      if (__builtin_mul_overflow(f, node.src(1).const_int(), &g))
-        valid = false;
-      else
-        todo.emplace_back(node.src(0), g);
+      push_scaled(node.src(0), f, node.src(1).const_int());
+    } else if (node.is(Op::NEG)) {
+      push_scaled(node.src(0), f, -1);
     } else {
       add_term(node, f);
     }
   }
 }
 
+Affine Affine::of(const UOp& u) {
+  Affine sum(u);
+  if (!sum.valid) {
+    sum = {};
+    sum.add_term(u, 1);
+  }
+  return sum;
+}
+
 void Affine::add(const Affine& other, int64_t scale) {
   valid &= other.valid;
   for (const Term& t : other.terms) {
     int64_t f;
-    if (__builtin_mul_overflow(t.f, scale, &f))
-      valid = false;
-    else
-      add_term(t.v, f);
+    if (__builtin_mul_overflow(t.f, scale, &f)) valid = false;
+    add_term(t.v, f);
   }
   add_constant(Wide(other.k) * scale);
 }
@@ -133,6 +138,16 @@ void Affine::scale(int64_t c) {
   if (__builtin_mul_overflow(k, c, &k)) valid = false;
 }
 
+void Affine::divide_exactly(int64_t g) {
+  for (Term& t : terms) t.f /= g;
+  k = int64_t(floor_div(k, g));
+}
+
+int64_t Affine::common_divisor(int64_t c) const {
+  for (const Term& t : terms) c = std::gcd(c, t.f);
+  return c;
+}
+
 int64_t Affine::factor(const UOp& v) const {
   for (const Term& t : terms)
     if (t.v == v) return t.f;
@@ -140,6 +155,7 @@ int64_t Affine::factor(const UOp& v) const {
 }
 
 Interval Affine::interval() const {
+  if (!valid) return {-kUnbounded, kUnbounded};
   Interval sum{k, k};
   for (const Term& t : terms) {
     Interval i = scaled(bounds(t.v), t.f);
@@ -157,6 +173,36 @@ UOp Affine::build() const {
   }
   if (!sum) return index_const(k);
   return k ? alu(Op::ADD, sum, index_const(k)) : sum;
+}
+
+namespace {
+
+int64_t residue(int64_t f, int64_t c, Residue kind) {
+  int64_t r = int64_t(floor_mod(f, c));
+  if (kind == Residue::Truncated) return f % c;
+  if (kind == Residue::Nearest && r > c - r) return r - c;
+  return r;
+}
+
+} // namespace
+
+Division divide(const Affine& x, int64_t c, Residue kind) {
+  Division d;
+  d.outer.valid = d.inner.valid = x.valid;
+  d.inner.k = int64_t(floor_mod(x.k, c));
+  d.outer.k = int64_t(floor_div(x.k, c));
+  for (const Term& t : x.terms) {
+    int64_t r = residue(t.f, c, kind);
+    d.inner.add_term(t.v, r);
+    d.outer.add_term(t.v, int64_t((Wide(t.f) - r) / c));
+  }
+  Wide q;
+  d.known = one_period(d.inner.interval(), c, q) && fits(q);
+  if (d.known) {
+    d.outer.add_constant(q);
+    d.inner.add_constant(-q * c);
+  }
+  return d;
 }
 
 void Product::multiply(const UOp& u) {

@@ -13,10 +13,8 @@ namespace {
 
 using namespace pat;
 
-int64_t gcd(int64_t a, int64_t b) { return std::gcd(a, b); }
-
-// One division to simplify: of the pair the result is wanted of.
-struct Division {
+// FLOORDIV or FLOORMOD of x by a constant c > 0.
+struct Fraction {
   bool quotient; // else the remainder
   Affine x;
   int64_t c;
@@ -38,7 +36,7 @@ UOp combined(const UOp& a, int64_t scale, const Affine& b) {
 }
 
 // All of x lies in one period: the quotient is known.
-UOp known_quotient(const Division& d) {
+UOp known_quotient(const Fraction& d) {
   Wide q;
   if (!one_period(d.x.interval(), d.c, q) || !fits(q)) return {};
   if (d.quotient) return index_const(int64_t(q));
@@ -65,55 +63,25 @@ bool drop_multiples(Affine& x, int64_t c) {
   return any;
 }
 
-enum class Residue { Truncated, Nearest, Positive };
-
-int64_t residue(int64_t f, int64_t c, Residue kind) {
-  int64_t r = int64_t(floor_mod(f, c));
-  if (kind == Residue::Truncated) return f % c;
-  if (kind == Residue::Nearest && r > c - r) return r - c;
-  return r;
-}
-
-// x = c*outer + inner with the factors of inner reduced modulo c.
-void reduce_factors(const Division& d, Residue kind, Affine& outer, Affine& inner) {
-  inner.k = int64_t(floor_mod(d.x.k, d.c));
-  outer.k = int64_t(floor_div(d.x.k, d.c));
-  for (const Term& t : d.x.terms) {
-    int64_t r = residue(t.f, d.c, kind);
-    inner.add_term(t.v, r);
-    outer.add_term(t.v, int64_t((Wide(t.f) - r) / d.c));
-  }
-}
-
 // Multiples of c leave the division. When what stays lies in one period, no division stays.
-UOp take_out_multiples(const Division& d) {
+UOp take_out_multiples(const Fraction& d) {
   for (Residue kind : {Residue::Truncated, Residue::Nearest, Residue::Positive}) {
-    Affine outer, inner;
-    reduce_factors(d, kind, outer, inner);
-    Wide q;
-    if (!inner.valid || !one_period(inner.interval(), d.c, q) || !fits(q)) continue;
-    if (d.quotient) {
-      outer.add_constant(q);
-      return outer.valid ? outer.build() : UOp{};
-    }
-    inner.add_constant(-q * d.c);
-    return inner.valid ? inner.build() : UOp{};
+    Division split = divide(d.x, d.c, kind);
+    const Affine& result = d.quotient ? split.outer : split.inner;
+    if (split.known) return result.valid ? result.build() : UOp{};
   }
-  Affine outer, inner;
-  reduce_factors(d, Residue::Truncated, outer, inner);
-  if (outer.terms.empty() && outer.k == 0) return {};
-  UOp rest = divided(inner, d.c, d.quotient);
-  return d.quotient ? combined(rest, 1, outer) : rest;
+  Division split = divide(d.x, d.c);
+  if (split.outer.terms.empty() && split.outer.k == 0) return {};
+  UOp rest = divided(split.inner, d.c, d.quotient);
+  return d.quotient ? combined(rest, 1, split.outer) : rest;
 }
 
 // A divisor of c and of every factor divides both.
-UOp common_divisor(const Division& d) {
-  int64_t g = d.c;
-  for (const Term& t : d.x.terms) g = gcd(g, t.f);
+UOp common_divisor(const Fraction& d) {
+  int64_t g = d.x.common_divisor(d.c);
   if (g == 1) return {};
-  Affine y;
-  for (const Term& t : d.x.terms) y.add_term(t.v, t.f / g);
-  y.k = int64_t(floor_div(d.x.k, g));
+  Affine y = d.x;
+  y.divide_exactly(g);
   UOp rest = divided(y, d.c / g, d.quotient);
   if (d.quotient) return rest;
   Affine low;
@@ -122,10 +90,10 @@ UOp common_divisor(const Division& d) {
 }
 
 // x = g*high + low with low in one period of g: x // c is (high + period) // (c/g).
-UOp drop_low_terms(const Division& d) {
+UOp drop_low_terms(const Fraction& d) {
   boost::container::small_vector<int64_t, 8> divisors;
   for (const Term& t : d.x.terms)
-    if (int64_t g = gcd(t.f, d.c); g > 1) divisors.push_back(g);
+    if (int64_t g = std::gcd(t.f, d.c); g > 1) divisors.push_back(g);
   std::sort(divisors.begin(), divisors.end(), std::greater<>());
   for (int64_t g : divisors) {
     Affine high, low;
@@ -141,7 +109,7 @@ UOp drop_low_terms(const Division& d) {
 }
 
 // (u // a + rest) // c is (u + a*rest) // (a*c).
-UOp nested_quotient(const Division& d) {
+UOp nested_quotient(const Fraction& d) {
   if (!d.quotient) return {};
   for (size_t i = 0; i < d.x.terms.size(); ++i) {
     const Term& t = d.x.terms[i];
@@ -156,7 +124,7 @@ UOp nested_quotient(const Division& d) {
 }
 
 // (u % M) // c is (u // c) % (M / c).
-UOp quotient_of_remainder(const Division& d) {
+UOp quotient_of_remainder(const Fraction& d) {
   if (!d.quotient || d.x.terms.size() != 1 || d.x.k != 0 || d.x.terms[0].f != 1) return {};
   const UOp& v = d.x.terms[0].v;
   if (!v.is(Op::FLOORMOD) || !v.src(1).is_const()) return {};
@@ -174,7 +142,7 @@ UOp by_constant(const UOp& u, int64_t c) {
     UOp positive = divided(x, -c, quotient);
     return quotient || !positive ? positive : alu(Op::MUL, positive, index_const(-1));
   }
-  Division d{quotient, std::move(x), c};
+  Fraction d{quotient, std::move(x), c};
   if (UOp r = known_quotient(d)) return r;
   if (!quotient && drop_multiples(d.x, c)) return divided(d.x, c, false);
   if (UOp r = take_out_multiples(d)) return r;
@@ -234,7 +202,7 @@ UOp by_symbol(const UOp& u) {
   }
   // Low terms below a common constant divisor: (g*high + low) // (g*z) is high // z.
   for (const Term& t : sum.terms) {
-    int64_t g = gcd(t.f, by.f);
+    int64_t g = std::gcd(t.f, by.f);
     if (g <= 1) continue;
     Affine high, low;
     for (const Term& s : sum.terms) s.f % g ? low.add_term(s.v, s.f) : high.add_term(s.v, s.f / g);
@@ -250,7 +218,7 @@ UOp by_symbol(const UOp& u) {
   return {};
 }
 
-UOp divide(const Match& m) {
+UOp by_rules(const Match& m) {
   const UOp& u = *m.root;
   if (!is_index(u)) return {};
   const UOp& y = u.src(1);
@@ -260,6 +228,6 @@ UOp divide(const Match& m) {
 
 } // namespace
 
-std::vector<Rule> divmod_rules() { return {{"divide", op(OpSet(Op::FLOORDIV, Op::FLOORMOD)), divide}}; }
+std::vector<Rule> divmod_rules() { return {{"divide", op(OpSet(Op::FLOORDIV, Op::FLOORMOD)), by_rules}}; }
 
 } // namespace tolk::sym
