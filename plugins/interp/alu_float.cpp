@@ -1,5 +1,5 @@
-// Arithmetic of floats. The functions that no standard rounds (exp, sin and so on) are computed in double for
-// every narrower type: then they are the nearest value but for ties that double cannot see.
+// Float arithmetic. Functions without a standard rounding (exp, sin and so on) are computed in double for every
+// narrower type, so results are correctly rounded except for near-ties that double cannot resolve.
 #include <cmath>
 #include <limits>
 
@@ -8,9 +8,8 @@
 namespace tolk_interp {
 namespace {
 
-// a * b + c for narrow types. The product is exact in double; the sum is rounded to double so that its last
-// bit is odd whenever something was lost ("round to odd"). The rounding to the narrow type then goes the
-// right way.
+// a * b + c for narrow types. The product is exact in double; the sum is rounded to odd, so that rounding it again
+// to the narrow type gives the correctly rounded result.
 double fused_for_narrow(double a, double b, double c) {
   double product = a * b, sum = product + c;
   if (!std::isfinite(sum)) return sum;
@@ -22,91 +21,48 @@ double fused_for_narrow(double a, double b, double c) {
                                       : -std::numeric_limits<double>::infinity());
 }
 
-// A power that double cannot hold is a finite number all the same, and a type that saturates says so.
+// exp and exp2 of a finite number never give infinity: a type that saturates must see a finite value.
 double finite_power(double a, double result) {
   return std::isinf(result) && std::isfinite(a) ? std::numeric_limits<double>::max() : result;
 }
 
+// Named like the opcodes.
 template <class T> struct FloatOps {
   using N = typename T::Number;
-  static N add(N a, N b) { return a + b; }
-  static N sub(N a, N b) { return a - b; }
-  static N mul(N a, N b) { return a * b; }
-  static N neg(N a) { return -a; }
-  static N fdiv(N a, N b) { return a / b; }
-  static N max(N a, N b) {
+  static N ADD(N a, N b) { return a + b; }
+  static N SUB(N a, N b) { return a - b; }
+  static N MUL(N a, N b) { return a * b; }
+  static N NEG(N a) { return -a; }
+  static N FDIV(N a, N b) { return a / b; }
+  static N MAX(N a, N b) {
     if (std::isnan(a)) return a;
     if (std::isnan(b)) return b;
     return a < b ? b : a;
   }
-  static N mulacc(N a, N b, N c) {
+  static N MULACC(N a, N b, N c) {
     if constexpr (T::narrow)
       return fused_for_narrow(a, b, c);
     else
       return std::fma(a, b, c);
   }
-  static bool lt(N a, N b) { return a < b; }
-  static bool eq(N a, N b) { return a == b; }
-  static bool ne(N a, N b) { return a != b; }
-  static N sqrt(N a) { return std::sqrt(a); }
-  static N trunc(N a) { return std::trunc(a); }
-  static N exp2(N a) {
+  static bool CMPLT(N a, N b) { return a < b; }
+  static bool CMPEQ(N a, N b) { return a == b; }
+  static bool CMPNE(N a, N b) { return a != b; }
+  static N SQRT(N a) { return std::sqrt(a); }
+  static N TRUNC(N a) { return std::trunc(a); }
+  static N EXP2(N a) {
     auto result = std::exp2(static_cast<double>(a));
     return static_cast<N>(T::narrow ? finite_power(a, result) : result);
   }
-  static N log2(N a) { return static_cast<N>(std::log2(static_cast<double>(a))); }
-  static N sin(N a) { return static_cast<N>(std::sin(static_cast<double>(a))); }
-  static N exp(N a) {
+  static N LOG2(N a) { return static_cast<N>(std::log2(static_cast<double>(a))); }
+  static N SIN(N a) { return static_cast<N>(std::sin(static_cast<double>(a))); }
+  static N EXP(N a) {
     auto result = std::exp(static_cast<double>(a));
     return static_cast<N>(T::narrow ? finite_power(a, result) : result);
   }
-  static N log(N a) { return static_cast<N>(std::log(static_cast<double>(a))); }
-  static N cos(N a) { return static_cast<N>(std::cos(static_cast<double>(a))); }
+  static N LOG(N a) { return static_cast<N>(std::log(static_cast<double>(a))); }
+  static N COS(N a) { return static_cast<N>(std::cos(static_cast<double>(a))); }
 };
-
-template <class T> AluFunction function_of(uint16_t opcode) {
-  using O = FloatOps<T>;
-  switch (opcode) {
-  case TOLK_IR_ADD:
-    return binary<T, O::add>;
-  case TOLK_IR_SUB:
-    return binary<T, O::sub>;
-  case TOLK_IR_MUL:
-    return binary<T, O::mul>;
-  case TOLK_IR_NEG:
-    return unary<T, O::neg>;
-  case TOLK_IR_FDIV:
-    return binary<T, O::fdiv>;
-  case TOLK_IR_MAX:
-    return binary<T, O::max>;
-  case TOLK_IR_MULACC:
-    return ternary<T, O::mulacc>;
-  case TOLK_IR_CMPLT:
-    return compare<T, O::lt>;
-  case TOLK_IR_CMPEQ:
-    return compare<T, O::eq>;
-  case TOLK_IR_CMPNE:
-    return compare<T, O::ne>;
-  case TOLK_IR_SQRT:
-    return unary<T, O::sqrt>;
-  case TOLK_IR_TRUNC:
-    return unary<T, O::trunc>;
-  case TOLK_IR_EXP2:
-    return unary<T, O::exp2>;
-  case TOLK_IR_LOG2:
-    return unary<T, O::log2>;
-  case TOLK_IR_SIN:
-    return unary<T, O::sin>;
-  case TOLK_IR_EXP:
-    return unary<T, O::exp>;
-  case TOLK_IR_LOG:
-    return unary<T, O::log>;
-  case TOLK_IR_COS:
-    return unary<T, O::cos>;
-  default:
-    return nullptr;
-  }
-}
 
 } // namespace
 
@@ -114,7 +70,7 @@ AluFunction float_function(uint16_t opcode, uint8_t dtype) {
   switch (dtype) {
 #define TOLK_DTYPE(NAME, text, code, bits, kind)                                                             \
   case code:                                                                                                 \
-    if constexpr (kind == 'f') return function_of<TypeOf<code>>(opcode);                                     \
+    if constexpr (kind == 'f') return function_of<TypeOf<code>, FloatOps<TypeOf<code>>>(opcode);             \
     break;
 #include <tolk/plugin/dtypes.def>
 #undef TOLK_DTYPE
