@@ -10,6 +10,7 @@
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 #include "tolk/uop/symbolic/symbolic.h"
+#include "tolk/uop/traverse.h"
 
 using namespace tolk_test;
 using namespace tolk;

@@ -148,8 +148,7 @@ UOp Expander::materialise(const Affine& form) {
       constant_part = 0;
       part = make(Op::STACK, DType::Index, lanes, {}, width);
     } else {
-      part = t->f == 1 ? t->v
-                                 : alu(Op::MUL, t->v, constant(DType::Index, t->f, width));
+      part = t->f == 1 ? t->v : alu(Op::MUL, t->v, constant(DType::Index, t->f, width));
     }
     wide = wide ? alu(Op::ADD, wide, part) : part;
   }
