@@ -6,6 +6,7 @@
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/test_switches.h"
 #include "tolk/base/text.h"
 #include "tolk/device/pools.h"
 #include "tolk/loader/plugin_loader.h"
@@ -14,10 +15,7 @@
 namespace tolk {
 namespace {
 
-bool scattered() {
-  std::string text = environment("TOLK_TEST_SCATTER");
-  return !text.empty() && text != "0";
-}
+bool scattered() { return test_switches().scatter.load(std::memory_order_relaxed); }
 
 // A random place for the first byte that breaks no alignment; 0 where refs must begin at the handle's start.
 uint64_t random_shift(const tolk_caps& caps, uint64_t align) {

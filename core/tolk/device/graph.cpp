@@ -8,8 +8,8 @@
 #include <random>
 #include <utility>
 
-#include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/test_switches.h"
 #include "tolk/device/copy.h"
 #include "tolk/device/stream.h"
 #include "tolk/loader/plugin_loader.h"
@@ -35,9 +35,9 @@ uint64_t now_ns() {
 
 // The generator of TOLK_TEST_SHUFFLE, null when that is off. Each use of a process continues one sequence.
 std::mt19937_64* shuffler() {
-  std::string text = environment("TOLK_TEST_SHUFFLE");
-  if (text.empty() || text == "0") return nullptr;
-  static std::mt19937_64 generator(std::strtoull(text.c_str(), nullptr, 10));
+  uint64_t seed = test_switches().shuffle.load(std::memory_order_relaxed);
+  if (seed == 0) return nullptr;
+  static std::mt19937_64 generator(seed);
   return &generator;
 }
 

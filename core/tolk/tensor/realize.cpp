@@ -11,6 +11,7 @@
 #include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/eval.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -34,8 +35,8 @@ Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& sha
 
 // The copy from the host that the node is a view of; null when it is something else. A captured function
 // would copy again from a tensor on HOST, at every replay: there it must be what `from_host` made.
-UOp host_copy_below(UOp at) {
-  while (at.is(detail::kViews)) at = UOp(at.src(0));
+UOp host_copy_below(const UOp& u) {
+  const UOp& at = below_views(u, Through::Views);
   if (!at.is(Op::COPY) || device_of(at.src(0)) != "HOST") return {};
   return !engine::is_capturing() || engine::host_data_of(at) ? at : UOp();
 }
@@ -104,16 +105,14 @@ Tensor& Tensor::realize() {
 std::vector<std::byte> Tensor::data() const {
   if (is_multi(device()) && shard_axis()) return to(devices().front()).data();
   engine::require_not_capturing("a tensor's values were asked for");
-  UOp view = node();
-  while (view.is(Op::RESHAPE)) view = UOp(view.src(0));
-  if (view.is(ops::Movement) && device() == "HOST") return to(default_device()).data();
+  const UOp view = node();
+  if (below(view, Op::RESHAPE).is(ops::Movement) && device() == "HOST") return to(default_device()).data();
   if (SInt count = numel(); !count.is_const()) {
     Tensor value = contiguous();
     value.realize();
     // Dense at the start of storage for the largest size.
-    UOp at = value.node();
-    while (at.is(OpSet(Op::RESHAPE, Op::SHRINK))) at = at.src(0);
-    std::vector<std::byte> bytes = engine::read_bytes(at);
+    const UOp whole = value.node();
+    std::vector<std::byte> bytes = engine::read_bytes(below(whole, OpSet(Op::RESHAPE, Op::SHRINK)));
     bytes.resize(storage_bytes(dtype(), uint64_t(bound_value(count))));
     return bytes;
   }

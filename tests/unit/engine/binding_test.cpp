@@ -67,18 +67,18 @@ BOOST_AUTO_TEST_CASE(a_binding_makes_storage_once_for_each_node, *boost::unit_te
   BufferBinding other(ambient());
   BOOST_TEST(single(other.buffer_of_node(node))->id() != first->id());
   UOp user = ints(fresh_user_slot(), 7);
-  BOOST_TEST(binding.of_buffer_node(user)->id() == other.of_buffer_node(user)->id());
-  BOOST_TEST(binding.of_buffer_node(user)->id() == buffer_of(user)->id());
+  BOOST_TEST(resolve(binding, {}, user)->id() == resolve(other, {}, user)->id());
+  BOOST_TEST(resolve(binding, {}, user)->id() == buffer_of(user)->id());
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_precedes_what_was_there, *boost::unit_test::label("R-22")) {
   BufferBinding binding(ambient());
   BufferRef seeded = make_buffer(ambient(), DType::I32, 7);
   for (UOp node : {ints(fresh_internal_slot(), 7), ints(fresh_user_slot(), 7)}) {
-    BufferRef lazy = binding.of_buffer_node(node);
+    BufferRef lazy = resolve(binding, {}, node);
     binding.seed(node, seeded);
     BOOST_TEST(lazy->id() != seeded->id());
-    BOOST_TEST(binding.of_buffer_node(node)->id() == seeded->id());
+    BOOST_TEST(resolve(binding, {}, node)->id() == seeded->id());
     BOOST_TEST(resolve(binding, {}, node)->id() == seeded->id());
   }
   // Seeding precedes the structure of any op.
@@ -155,16 +155,16 @@ BOOST_AUTO_TEST_CASE(a_param_is_the_runs_input, *boost::unit_test::label("R-27")
   BufferBinding binding(ambient());
   UOp node = ints(fresh_internal_slot(), 4), param = param_node(0, DType::I32, 4, "NULL");
   ExecContext context{.input_uops = {node}};
-  BOOST_TEST(resolve(binding, context, param)->id() == binding.of_buffer_node(node)->id());
+  BOOST_TEST(resolve(binding, context, param)->id() == resolve(binding, {}, node)->id());
   // A PARAM whose input is a PARAM, whose input is in the binding.
   ExecContext nested{.input_uops = {param_node(1, DType::I32, 4, "NULL"), node}};
-  BOOST_TEST(resolve(binding, nested, param)->id() == binding.of_buffer_node(node)->id());
+  BOOST_TEST(resolve(binding, nested, param)->id() == resolve(binding, {}, node)->id());
   // An overlay precedes the node, and the binding learns nothing of it.
   BufferRef mine = make_buffer(ambient(), DType::I32, 4);
   context.input_overlay = {AnyBuffer(mine)};
   BOOST_TEST(resolve(binding, context, param)->id() == mine->id());
   context.input_overlay = {AnyBuffer{}};
-  BOOST_TEST(resolve(binding, context, param)->id() == binding.of_buffer_node(node)->id());
+  BOOST_TEST(resolve(binding, context, param)->id() == resolve(binding, {}, node)->id());
   BOOST_TEST((!binding.mem(param)));
 }
 
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_slice_is_an_offset_view, *boost::unit_test::label("R-28")
   UOp base = ints(fresh_internal_slot(), 4), slice = slice_node(base, DType::I32, 4, 2);
   BufferRef view = resolve(binding, {}, slice);
   BOOST_TEST((view->count() == 2 && view->offset() == 4 && view->dtype() == DType::I32));
-  BOOST_TEST(view->base_id() == binding.of_buffer_node(base)->id());
+  BOOST_TEST(view->base_id() == resolve(binding, {}, base)->id());
   // Another dtype than the source's: the offset is the source's element 1, the count the slice's own.
   BufferRef bytes = resolve(binding, {}, slice_node(base, DType::U8, 4, 3));
   BOOST_TEST((bytes->count() == 3 && bytes->offset() == 4 && bytes->bytes() == 3));
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(mselect_is_one_shard, *boost::unit_test::label("R-31")) {
   BufferBinding binding(ambient());
   UOp a = ints(fresh_internal_slot(), 4, "NULL:1"), b = ints(fresh_internal_slot(), 4, "NULL:2");
   std::vector<UOp> both = {a, b};
-  BOOST_TEST(resolve(binding, {}, mselect(mstack(both), 1))->id() == binding.of_buffer_node(b)->id());
+  BOOST_TEST(resolve(binding, {}, mselect(mstack(both), 1))->id() == resolve(binding, {}, b)->id());
   BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, mselect(mstack(both), 2)); }),
                   "MSELECT index 2 out of range 2"));
 }
@@ -225,8 +225,8 @@ BOOST_AUTO_TEST_CASE(mstack_joins_in_order, *boost::unit_test::label("R-32")) {
   UOp a = ints(fresh_internal_slot(), 4, "NULL:1"), b = ints(fresh_internal_slot(), 4, "NULL:2");
   std::vector<UOp> both = {b, a};
   MultiBufferRef m = multi(resolve_buffer(binding, {}, mstack(both)));
-  BOOST_TEST((m->shard(0)->id() == binding.of_buffer_node(b)->id() &&
-              m->shard(1)->id() == binding.of_buffer_node(a)->id()));
+  BOOST_TEST((m->shard(0)->id() == resolve(binding, {}, b)->id() &&
+              m->shard(1)->id() == resolve(binding, {}, a)->id()));
   std::vector<UOp> nested = {ints(fresh_internal_slot(), 4, "NULL:1,NULL:2")};
   BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve_buffer(binding, {}, mstack(nested)); }),
                   "MSTACK of a multi-device buffer"));
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(resolve_gives_one_buffer, *boost::unit_test::label("R-34"))
   UOp node = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2");
   BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, node); }),
                   "multi-device buffer in a single-device context"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { binding.of_buffer_node(node); }),
+  BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, node); }),
                   "multi-device buffer in a single-device context"));
 }
 

@@ -9,13 +9,13 @@
 
 using namespace tolk;
 using engine::DepsTracker;
-using Access = DepsTracker::Access;
+using Access = tolk::engine::StorageUse;
 using Tokens = std::vector<uint32_t>;
 
 namespace {
 
-Access reads(uint64_t begin, uint64_t end, uint64_t base = 1) { return {base, begin, end, false}; }
-Access writes(uint64_t begin, uint64_t end, uint64_t base = 1) { return {base, begin, end, true}; }
+Access reads(uint64_t begin, uint64_t end, uint64_t base = 1) { return {{base, begin, end}, false}; }
+Access writes(uint64_t begin, uint64_t end, uint64_t base = 1) { return {{base, begin, end}, true}; }
 
 Tokens access(DepsTracker& tracker, std::vector<Access> accesses, uint32_t token) {
   return tracker.access(accesses, token);
@@ -95,12 +95,12 @@ BOOST_AUTO_TEST_CASE(random_accesses_agree_with_a_model_of_bytes) {
       std::vector<Access> accesses;
       for (uint32_t i = 0; i < 1 + random() % 3; ++i) {
         uint64_t begin = random() % kBytes, end = begin + random() % (kBytes - begin + 1);
-        accesses.push_back({random() % 2, begin, end, random() % 2 == 0});
+        accesses.push_back({{random() % 2, begin, end}, random() % 2 == 0});
       }
       std::set<uint32_t> wanted, all;
       for (const Access& a : accesses)
-        for (uint64_t b = a.begin; b < a.end; ++b) {
-          const Byte& byte = bytes[a.base][b];
+        for (uint64_t b = a.range.begin; b < a.range.end; ++b) {
+          const Byte& byte = bytes[a.range.base][b];
           wanted.insert(byte.writers.begin(), byte.writers.end());
           if (a.written) wanted.insert(byte.readers.begin(), byte.readers.end());
         }
@@ -113,8 +113,8 @@ BOOST_AUTO_TEST_CASE(random_accesses_agree_with_a_model_of_bytes) {
       }
       for (uint32_t w : wanted) BOOST_TEST(all.contains(w));
       for (const Access& a : accesses)
-        for (uint64_t b = a.begin; b < a.end; ++b)
-          (a.written ? bytes[a.base][b].writers : bytes[a.base][b].readers).push_back(token);
+        for (uint64_t b = a.range.begin; b < a.range.end; ++b)
+          (a.written ? bytes[a.range.base][b].writers : bytes[a.range.base][b].readers).push_back(token);
       before.push_back(all);
     }
   }

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "graph_support.h"
+#include "scoped_switch.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -121,29 +122,19 @@ void check(Device& d, uint32_t seed, int programs) {
 // are submitted; and as the instrumented backend runs them.
 struct Shuffled {
   explicit Shuffled(bool on)
-      : any_(on), before_(getenv("TOLK_TEST_SHUFFLE") ? getenv("TOLK_TEST_SHUFFLE") : "") {
-    if (on) setenv("TOLK_TEST_SHUFFLE", "11", 1);
-  }
-  ~Shuffled() {
-    if (before_.empty())
-      unsetenv("TOLK_TEST_SHUFFLE");
-    else
-      setenv("TOLK_TEST_SHUFFLE", before_.c_str(), 1);
-  }
-
-private:
-  AnyReadyNode any_;
-  std::string before_;
+      : any(on), seed(test_switches().shuffle, on ? 11 : test_switches().shuffle.load()) {}
+  AnyReadyNode any;
+  ScopedSwitch<uint64_t> seed;
 };
 
 } // namespace
 
 BOOST_AUTO_TEST_CASE(random_lists_on_a_synchronous_device) {
   Shuffled shuffled(true);
-  uint64_t fallbacks = graph_fallbacks, launches = graph_launches;
+  uint64_t fallbacks = graph_fallbacks(), launches = graph_launches();
   check(tb().open(), 1, 25);
-  BOOST_TEST(graph_fallbacks > fallbacks); // both ways were taken
-  BOOST_TEST(graph_launches > launches);
+  BOOST_TEST(graph_fallbacks() > fallbacks); // both ways were taken
+  BOOST_TEST(graph_launches() > launches);
 }
 
 BOOST_AUTO_TEST_CASE(random_lists_on_a_device_with_streams) {
@@ -160,10 +151,10 @@ BOOST_AUTO_TEST_CASE(random_lists_in_graphs_of_the_host) {
 BOOST_AUTO_TEST_CASE(random_lists_in_graphs_of_the_host_on_streams) {
   Shuffled shuffled(true);
   ScopedConfig host(with([](Config& c) { c.graph = 2; }));
-  uint64_t launches = graph_launches;
+  uint64_t launches = graph_launches();
   Device& d = tb().open([](tb_options& o) { o.streams = 1, o.graph = 0; });
   check(d, 6, 10);
-  BOOST_TEST(graph_launches > launches);
+  BOOST_TEST(graph_launches() > launches);
   BOOST_TEST(tb().counters(d).graph_launch == 0u); // the plugin's own were not used
 }
 

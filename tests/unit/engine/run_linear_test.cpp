@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine_support.h"
+#include "scoped_switch.h"
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/config.h"
@@ -361,18 +362,20 @@ BOOST_AUTO_TEST_CASE(poisoned_arenas_show_what_relies_on_old_contents) {
   UOp a = int_storage({1, 2}, d.name()), arena = internal_ints(2, d.name()), out = new_ints(2, d.name());
   UOp slice = slice_node(arena, DType::I32, 0, 2);
   BufferBinding binding(d);
-  setenv("TOLK_TEST_POISON", "1", 1);
-  run_linear(binding, linear_of({add_call(slice, a, 1), add_call(out, slice, 1)}));
-  unsetenv("TOLK_TEST_POISON");
+  {
+    ScopedSwitch poison(test_switches().poison, true);
+    run_linear(binding, linear_of({add_call(slice, a, 1), add_call(out, slice, 1)}));
+  }
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{3, 4}));
   for (int32_t v : ints_of(resolve(binding, {}, arena))) BOOST_TEST(v == int32_t(0xA5A5A5A5));
   run_linear(binding, linear_of({add_call(out, slice, 0)}));
   BOOST_TEST((ints_of(out) == std::vector<int32_t>(2, int32_t(0xA5A5A5A5))));
   // Also what only the calls of a batch use.
   UOp compiled = compile_linear(d, {}, linear_of({add_call(slice, a, 1), add_call(out, slice, 1)}));
-  setenv("TOLK_TEST_POISON", "1", 1);
-  run_linear(binding, linear_of({graph_call(compiled.src(), {})}), {.jit = true});
-  unsetenv("TOLK_TEST_POISON");
+  {
+    ScopedSwitch poison(test_switches().poison, true);
+    run_linear(binding, linear_of({graph_call(compiled.src(), {})}), {.jit = true});
+  }
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{3, 4}));
   for (int32_t v : ints_of(resolve(binding, {}, arena))) BOOST_TEST(v == int32_t(0xA5A5A5A5));
 }

@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "mini_tensor.h"
-#include "scoped_variable.h"
+#include "scoped_switch.h"
 #include "test_backend.h"
 #include "tolk/base/config.h"
 #include "tolk/engine/capture/capture.h"
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_capture_takes_the_unplanned_list_unless_CAPTURING_is_0,
 }
 
 BOOST_AUTO_TEST_CASE(temporaries_of_two_runs_of_one_schedule_are_apart, *boost::unit_test::label("RG-09")) {
-  tolk::test::ScopedVariable whole("TOLK_TEST_POISON", nullptr); // what a run leaves is looked at here
+  tolk::test::ScopedSwitch whole(tolk::test_switches().poison, false); // what a run leaves is looked at here
   auto same = [](const UOp& sink) { return sink; };
   mini::T x = stored({4}, {1, 2, 3, 4}, "INTERP"), y = stored({4}, {10, 20, 30, 40}, "INTERP");
   std::vector<std::vector<float>> temporaries;

@@ -7,7 +7,7 @@
 
 #include "device_runs.h"
 #include "jit_support.h"
-#include "scoped_variable.h"
+#include "scoped_switch.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/random.h"
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_lazy_gradient_made_in_the_capture_is_read_later, *boost::
 // The same with other inputs each time, while every run leaves the arenas full of what is no value: nothing
 // may be read from one run in the next.
 BOOST_AUTO_TEST_CASE(arenas_hold_nothing_between_runs, *boost::unit_test::label("MP-15")) {
-  test::ScopedVariable poison("TOLK_TEST_POISON", "1");
+  test::ScopedSwitch poison(test_switches().poison, true);
   on_each_device([](const std::string&) {
     Tensor w = tensor(random_floats(2 * 1 * 3 * 3), {2, 1, 3, 3});
     Tensor grad, plain; // of the captured function and of the same one run plainly: replays set no `grad`

@@ -9,7 +9,7 @@
 #include "tolk/base/hash.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/compile/runtimes.h"
 #include "tolk/render/renderer.h"
 #include "tolk/uop/print.h"
 
@@ -99,10 +99,10 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
         ProgramEntry found = entry;
         found.binary = std::move(*binary);
         UOp program = program_node(std::move(found));
-        get_runtime(on, program);
+        load_runtime(on, program);
         return program;
       } catch (const FormatError& e) { // made for another machine, or damage that the checksum missed
-        log::debug(1, std::string("a cached kernel is compiled anew: ") + e.what());
+        log::debug(1, std::string("a cached kernel is compiled again: ") + e.what());
       }
     }
   KernelSource source = kernel_source(entry);
@@ -113,7 +113,7 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
   if (cached) DiskCache::shared().put(key, compiled.bytes);
   entry.binary = std::move(compiled.bytes);
   UOp program = program_node(std::move(entry));
-  get_runtime(on, program);
+  load_runtime(on, program);
   return program;
 }
 

@@ -1,5 +1,5 @@
-// From a kernel's graph to a program for a device: codegen, render, compile, with the disk cache - what one
-// miss of the program cache costs. engine/compile/compile_linear.h has the cache and compiles whole LINEARs.
+// Compiles one kernel: code generation, rendering, disk cache, the plugin's compiler.
+// engine/compile/compile_linear.h has the program cache and compiles whole LINEARs.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,18 @@
 
 namespace tolk::engine {
 
-// Hears how many of the kernels that have to be compiled are done, first with 0.
+// Called with the number of kernels compiled so far, first with 0, and the number to compile.
 using Progress = std::function<void(size_t done, size_t total)>;
 
-// What codegen must know about an open device and one of its targets.
+// The code generator's description of an open device and one of its targets.
 TOLK_API codegen::Target codegen_target(const Device& device, uint32_t target_index);
 
-// Codegen and rendering alone, without any cache: the text for the device's target, for benchmarks and tests.
+// The source text of a kernel for the device's target, without any cache. For benchmarks and tests.
 TOLK_API std::string render_kernel(const UOp& ast, const std::string& device);
 
-// From a kernel's SINK to a PROGRAM node for the device, without the program cache: code generation,
-// rendering, disk cache, the plugin's compiler, and a first load. `may_alias`: a written argument of the call
-// may overlap another. Throws CompileError with the kernel's name and the compiler's log, InternalError for a
-// fault of code generation, DeviceError.
+// Compiles a kernel's SINK to a PROGRAM node and loads it on the device, without the program cache.
+// `may_alias`: a written argument of the call may overlap another. Throws CompileError with the kernel's name
+// and the compiler's log, InternalError for a fault of code generation, DeviceError.
 TOLK_API UOp to_program(Device& device, const UOp& sink, bool may_alias);
 
 } // namespace tolk::engine

@@ -16,6 +16,7 @@
 #include "tolk/uop/build.h"
 #include "tolk/uop/key.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk::engine {
 namespace {
@@ -36,7 +37,6 @@ struct Caches {
   std::mutex mutex;
   std::map<std::pair<uint64_t, Variant>, KnownSink> by_node;
   std::map<std::pair<ContentKey, Variant>, UOp> by_content;
-  std::map<std::pair<ContentKey, uint32_t>, ProgramRef> runtimes;
   CacheStats stats;
 };
 Caches& caches() {
@@ -159,42 +159,6 @@ Device& device_of_call(const UOp& call, Device& ambient) {
   return ambient;
 }
 
-// The byte range of a storage expression inside the node that owns the storage.
-struct ByteRange {
-  UOp base;
-  int64_t begin, end;
-};
-ByteRange range_of(const UOp& argument) {
-  int64_t begin = 0,
-          bytes = int64_t(storage_bytes(argument.dtype(), uint64_t(max_numel(shape_of(argument)))));
-  UOp at = argument;
-  while (!at.is(OpSet(Op::BUFFER, Op::PARAM, Op::MSTACK, Op::MSELECT)) && at.nsrc() != 0) {
-    if (at.is(Op::SLICE)) begin += at.arg().i(0);
-    at = at.src(0);
-  }
-  return {at, begin, begin + bytes};
-}
-
-// BUFFERs and PARAMs below an expression that joins or picks shards.
-void bases_of(const UOp& u, std::vector<UOp>& out) {
-  if (u.is(OpSet(Op::BUFFER, Op::PARAM))) return out.push_back(u);
-  size_t n = u.is(Op::MSTACK) ? u.nsrc() : std::min<size_t>(u.nsrc(), 1);
-  for (size_t i = 0; i < n; ++i) bases_of(u.src(i), out);
-}
-
-bool overlap(const UOp& a, const UOp& b) {
-  ByteRange x = range_of(a), y = range_of(b);
-  if (x.base == y.base) return x.begin < y.end && y.begin < x.end;
-  OpSet plain(Op::BUFFER, Op::PARAM);
-  if (x.base.is(plain) && y.base.is(plain)) return false;
-  std::vector<UOp> of_x, of_y;
-  bases_of(x.base, of_x), bases_of(y.base, of_y);
-  for (const UOp& u : of_x)
-    for (const UOp& v : of_y)
-      if (u == v) return true;
-  return false;
-}
-
 void splice(const UOp& linear, std::vector<UOp>& out) {
   for (const UOp& item : linear.src()) {
     UOp at = item;
@@ -221,7 +185,7 @@ bool may_alias(const UOp& sink, std::span<const UOp> arguments) {
   }
   for (size_t i = 0; i < arguments.size(); ++i)
     for (size_t j = i + 1; j < arguments.size(); ++j)
-      if ((written[i] || written[j]) && overlap(arguments[i], arguments[j])) return true;
+      if ((written[i] || written[j]) && may_overlap(arguments[i], arguments[j])) return true;
   return false;
 }
 
@@ -285,61 +249,28 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
   return same ? linear : with_sources(linear, calls);
 }
 
-KernelSource kernel_source(const ProgramEntry& entry) {
-  KernelSource source;
-  source.target_index = entry.target_index;
-  source.text = entry.text;
-  source.entry = entry.info.name;
-  source.params = entry.params;
-  source.flags = entry.flags;
-  source.shared_bytes = entry.info.shared_bytes;
-  for (size_t i = 0; i < 3; ++i)
-    source.local[i] = entry.local_free || entry.local[i] ? 0 : uint32_t(entry.info.local[i]);
-  return source;
-}
-
-ProgramRef get_runtime(Device& device, const UOp& program, bool cache) {
-  const ProgramEntry& entry = program_entry(program);
-  if (!entry.has_binary())
-    throw InvalidArgument("PROGRAM is missing its compiled binary: " + entry.info.name);
-  Caches& c = caches();
-  std::pair<ContentKey, uint32_t> key{entry.code_key, device.id()};
-  if (cache) {
-    std::lock_guard lock(c.mutex);
-    if (auto it = c.runtimes.find(key); it != c.runtimes.end()) {
-      ++c.stats.runtime_hits;
-      return it->second;
-    }
-  }
-  KernelSource source = kernel_source(entry);
-  tolk_kernel_ir view;
-  if (entry.kernel && entry.text.empty()) {
-    view = entry.kernel->ir.view();
-    source.ir = &view; // the target takes the kernel itself
-  }
-  ProgramRef loaded = device.load(source, entry.binary);
-  if (!cache) return loaded;
-  std::lock_guard lock(c.mutex);
-  ++c.stats.runtime_misses;
-  return c.runtimes.emplace(key, std::move(loaded)).first->second;
-}
-
 CacheStats cache_stats() {
-  std::lock_guard lock(caches().mutex);
-  return caches().stats;
+  CacheStats stats;
+  {
+    std::lock_guard lock(caches().mutex);
+    stats = caches().stats;
+  }
+  RuntimeStats loaded = runtime_stats();
+  stats.runtime_hits = loaded.hits, stats.runtime_misses = loaded.misses;
+  return stats;
 }
 
 void clear_caches() {
   Caches& c = caches();
   decltype(c.by_node) nodes; // destroyed without the lock
   decltype(c.by_content) contents;
-  decltype(c.runtimes) runtimes;
   {
     std::lock_guard lock(c.mutex);
-    nodes.swap(c.by_node), contents.swap(c.by_content), runtimes.swap(c.runtimes);
+    nodes.swap(c.by_node), contents.swap(c.by_content);
     c.stats = {};
   }
-  nodes.clear(), contents.clear(), runtimes.clear();
+  nodes.clear(), contents.clear();
+  clear_runtimes();
   clear_local_sizes();
   sweep_program_table();
 }

@@ -8,7 +8,7 @@
 
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
-#include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/compile/runtimes.h"
 
 namespace tolk::engine {
 namespace {

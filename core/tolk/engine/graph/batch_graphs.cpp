@@ -5,12 +5,14 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/device/copy.h"
 #include "tolk/device/registry.h"
 #include "tolk/dtype/dtype.h"
 #include "tolk/engine/graph/graph_call.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/loader/plugin_loader.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
@@ -40,36 +42,14 @@ std::vector<Device*> devices_of_call(const UOp& call, Device& lead) {
   return out;
 }
 
-// Where a view begins in its storage, in bytes; nothing when that is not known before a run.
+// The offset of an argument in its storage, in bytes; nothing when it is not known before a run.
 std::optional<uint64_t> offset_of(const UOp& argument) {
   uint64_t offset = 0;
-  const UOp* at = &argument;
-  while (true) {
-    if (at->is(Op::MSTACK)) {
-      for (const UOp& part : at->src()) {
-        std::optional<uint64_t> inner = offset_of(part);
-        if (!inner) return {};
-        offset = std::max(offset, *inner);
-      }
-      return offset;
-    }
-    if (at->is(Op::SLICE)) {
-      offset += uint64_t(at->arg().i(0));
-      if (at->nsrc() > 1) {
-        if (!at->src(1).is_const()) return {};
-        offset += uint64_t(at->src(1).const_int());
-      }
-    }
-    if (at->nsrc() == 0) return offset;
-    at = &at->src(0);
+  for (const StoragePart& part : storage_parts(argument)) {
+    if (!part.exact) return {};
+    offset = std::max(offset, uint64_t(part.begin));
   }
-}
-
-bool reachable(Device& to, Device& from) {
-  if (&to == &from) return true;
-  uint32_t flags = 0;
-  auto serial = to.plugin().serialize();
-  return to.plugin().device.peer(to.handle(), from.handle(), &flags) >= 0 && (flags & TOLK_PEER_COPY);
+  return offset;
 }
 
 bool copy_fits(const UOp& call, Device& lead) {
@@ -78,14 +58,14 @@ bool copy_fits(const UOp& call, Device& lead) {
   std::vector<Device*> to = devices_of(arguments[0], lead), from = devices_of(arguments[1], lead);
   if (from.size() != 1 && from.size() != to.size()) return false;
   for (size_t i = 0; i < to.size(); ++i)
-    if (!reachable(*to[i], *from[from.size() == 1 ? 0 : i])) return false;
+    if (!can_transfer(*to[i], *from[from.size() == 1 ? 0 : i])) return false;
   return true;
 }
 
-// SLICE calls in the list: what a later argument of that name stands for.
+// Results of SLICE calls, as the SLICEs that replace them in later arguments.
 class Views {
 public:
-  // Whether the call only names a view of storage that is internal to the list; then it can go.
+  // Whether the call only binds a view to a BUFFER that is internal to the list; then the call is dropped.
   bool absorb(const UOp& call) {
     const UOp& body = call.src(0);
     if (call.nsrc() != 3) return false;

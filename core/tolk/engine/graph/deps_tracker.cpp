@@ -4,7 +4,7 @@
 
 namespace tolk::engine {
 
-// Takes the bytes begin .. end-1 out of the entries; what is left on both sides stays.
+// Removes the bytes begin .. end-1 from the entries; the remainders on both sides stay.
 void DepsTracker::cut(std::vector<Entry>& entries, uint64_t begin, uint64_t end) {
   size_t count = entries.size();
   for (size_t i = 0; i < count; ++i) {
@@ -22,29 +22,29 @@ void DepsTracker::cut(std::vector<Entry>& entries, uint64_t begin, uint64_t end)
   std::erase_if(entries, [](const Entry& e) { return e.begin == e.end; });
 }
 
-std::vector<uint32_t> DepsTracker::access(std::span<const Access> accesses, uint32_t token) {
+std::vector<uint32_t> DepsTracker::access(std::span<const StorageUse> uses, uint32_t token) {
   std::vector<uint32_t> deps;
-  auto collect = [&](const std::vector<Entry>& entries, const Access& a) {
+  auto collect = [&](const std::vector<Entry>& entries, const StorageRange& r) {
     for (const Entry& e : entries)
-      if (e.begin < a.end && a.begin < e.end && e.token != token) deps.push_back(e.token);
+      if (e.begin < r.end && r.begin < e.end && e.token != token) deps.push_back(e.token);
   };
-  // All are looked up before any is noted: an operation does not wait for itself.
-  for (const Access& a : accesses) {
-    if (a.begin >= a.end) continue;
-    auto it = storages_.find(a.base);
+  // All lookups come before all records: an operation does not depend on itself.
+  for (const auto& [range, written] : uses) {
+    if (range.begin >= range.end) continue;
+    auto it = storages_.find(range.base);
     if (it == storages_.end()) continue;
-    collect(it->second.writes, a);
-    if (a.written) collect(it->second.reads, a);
+    collect(it->second.writes, range);
+    if (written) collect(it->second.reads, range);
   }
-  for (const Access& a : accesses) {
-    if (a.begin >= a.end) continue;
-    Storage& storage = storages_[a.base];
-    if (a.written) {
-      cut(storage.writes, a.begin, a.end);
-      cut(storage.reads, a.begin, a.end);
-      storage.writes.push_back({a.begin, a.end, token});
+  for (const auto& [range, written] : uses) {
+    if (range.begin >= range.end) continue;
+    Storage& storage = storages_[range.base];
+    if (written) {
+      cut(storage.writes, range.begin, range.end);
+      cut(storage.reads, range.begin, range.end);
+      storage.writes.push_back({range.begin, range.end, token});
     } else {
-      storage.reads.push_back({a.begin, a.end, token});
+      storage.reads.push_back({range.begin, range.end, token});
     }
   }
   std::sort(deps.begin(), deps.end());

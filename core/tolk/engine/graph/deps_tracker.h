@@ -1,4 +1,4 @@
-// Which earlier operations one must wait for, from the bytes that it reads and writes.
+// Dependencies between operations, from the bytes that each reads and writes.
 //
 //   DepsTracker tracker;
 //   std::vector<DepsTracker::Access> all{{base, 0, 12, true}}, part{{base, 4, 8, true}};
@@ -14,25 +14,17 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/device/buffer.h"
+#include "tolk/engine/run/storage_range.h"
 
 namespace tolk::engine {
 
-// Ranges are those of views: temporaries share one arena, and those whose bytes are apart are independent.
+// Tracks bytes, not whole storages: temporaries share an arena, and those whose bytes are disjoint are
+// independent.
 class TOLK_API DepsTracker {
 public:
-  struct Access {
-    uint64_t base;       // which storage: Buffer::base_id
-    uint64_t begin, end; // bytes; an empty range is no access
-    bool written;
-  };
-  static Access access_of(const Buffer& buffer, bool written) {
-    return {buffer.base_id(), buffer.offset(), buffer.offset() + buffer.bytes(), written};
-  }
-
-  // Notes all accesses of the operation `token` and gives the tokens that it must wait for, ascending, each
-  // once. Waiting for these is enough: what they waited for themselves is done by then.
-  std::vector<uint32_t> access(std::span<const Access> accesses, uint32_t token);
+  // Records the uses of the operation `token` and returns the tokens of its direct dependencies, ascending,
+  // each once. Together these imply all indirect ones. Empty ranges do not count.
+  std::vector<uint32_t> access(std::span<const StorageUse> uses, uint32_t token);
 
 private:
   struct Entry {
@@ -40,7 +32,7 @@ private:
     uint32_t token;
   };
   struct Storage {
-    std::vector<Entry> writes; // disjoint: a later write takes the bytes over
+    std::vector<Entry> writes; // disjoint: a later write replaces earlier ones of its bytes
     std::vector<Entry> reads;  // since the last write of their bytes
   };
   static void cut(std::vector<Entry>& entries, uint64_t begin, uint64_t end);

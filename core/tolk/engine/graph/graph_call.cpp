@@ -1,8 +1,6 @@
 #include "tolk/engine/graph/graph_call.h"
 
 #include "tolk/base/error.h"
-#include "tolk/engine/graph/graph_call_internal.h"
-#include "tolk/engine/graph/graph_runner.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::engine {
@@ -10,20 +8,9 @@ namespace {
 
 const std::string kGraph = "graph";
 
-GraphCallFactory& factory() {
-  static auto* installed = new GraphCallFactory(make_graph_runner);
-  return *installed;
-}
-
 } // namespace
 
 GraphCall::~GraphCall() = default;
-
-void install_graph_calls(GraphCallFactory make) { factory() = std::move(make); }
-
-std::unique_ptr<GraphCall> make_graph_call(BufferBinding& binding, const UOp& call) {
-  return factory() ? factory()(binding, call) : nullptr;
-}
 
 bool is_graph_call(const UOp& call) {
   return call.is(Op::CALL) && call.src(0).is(Op::CUSTOM_FUNCTION) && call.src(0).nsrc() == 1 &&

@@ -1,8 +1,7 @@
-// A batch of calls that is replayed as one: what run_linear asks of a call to CUSTOM_FUNCTION
-// "graph"(LINEAR).
+// Calls whose body is CUSTOM_FUNCTION "graph"(LINEAR): batches that a device replays as one. The nodes, and
+// what run_linear asks of whatever replays them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,27 +13,22 @@ namespace tolk::engine {
 
 class PreparedLinear; // engine/run/prepared.h
 
-// Owned by the binding; whatever it holds must stay alive until its work is done.
+// Replays a batch. Part of the binding's run state; what it holds stays alive until its work is done.
 class TOLK_API GraphCall {
 public:
   virtual ~GraphCall();
   // Records at the first run, replays later. `calls` are the inner calls, up to date with the binding and the
-  // run. False: nothing was launched, and the caller takes the calls one by one. With `wait`, waits and
-  // stores the seconds it took.
+  // run. False: nothing was launched, and the caller runs the calls one by one. With `wait`, waits and stores
+  // the seconds it took.
   virtual bool run(BufferBinding& binding, PreparedLinear& calls, const ExecContext& context, bool wait,
                    std::optional<double>& seconds) = 0;
-  // When each launch of the last run ran that was waited for while a profile listened: in the order of the
-  // inner calls and their positions, on the steady clock. False: unknown.
+  // Times of each launch of the last run that was waited for while a profile listened: in the order of the
+  // inner calls and their positions, on the steady clock. False when they are unknown.
   struct NodeTime {
     uint64_t begin_ns, end_ns;
   };
   virtual bool node_times(std::vector<NodeTime>&) { return false; }
 };
-
-// How run_linear makes one at the first execution of the call in a binding; by default a GraphRunner
-// (engine/graph/graph_runner.h). Null from it: the inner calls run one by one.
-using GraphCallFactory = std::function<std::unique_ptr<GraphCall>(BufferBinding& binding, const UOp& call)>;
-TOLK_API void install_graph_calls(GraphCallFactory factory);
 
 // Whether a call's body is CUSTOM_FUNCTION "graph".
 TOLK_API bool is_graph_call(const UOp& call);

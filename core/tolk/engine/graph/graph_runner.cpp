@@ -1,6 +1,7 @@
 #include "tolk/engine/graph/graph_runner.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
@@ -12,9 +13,9 @@
 
 namespace tolk::engine {
 
-std::atomic<uint64_t> graph_fallbacks{0};
-
 namespace {
+
+std::atomic<uint64_t> fallbacks{0};
 
 bool is_empty(const Step& step, const Position& p) {
   return step.kind == Step::Kind::Kernel && (p.grid[0] == 0 || p.grid[1] == 0 || p.grid[2] == 0);
@@ -49,6 +50,8 @@ void add_names(const UOp& size, std::vector<std::string>& names) {
 
 } // namespace
 
+uint64_t graph_fallbacks() { return fallbacks.load(std::memory_order_relaxed); }
+
 GraphRunner::GraphRunner(const UOp& call) {
   for (const UOp& inner : graph_linear(call).src()) {
     if (!inner.is(Op::CALL) || !inner.src(0).is(Op::PROGRAM)) continue;
@@ -67,11 +70,11 @@ GraphRunner::~GraphRunner() = default;
 
 void GraphRunner::forget() {
   graph_.reset();
-  resting_.clear();
+  retained_.clear();
   nodes_.clear(), arguments_.clear(), changing_.clear(), moving_.clear(), roots_.clear(), bases_.clear();
 }
 
-// False when a launch of this run is empty, which a graph cannot hold. Throws GraphError.
+// Returns false when a launch of this run is empty, which a graph cannot hold. Throws GraphError.
 bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
   forget();
   std::vector<Device*> devices;
@@ -89,7 +92,7 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
   }
   auto graph = std::make_unique<DeviceGraph>(devices, DeviceGraph::Kind::Best, timed_);
   DepsTracker tracker;
-  std::vector<DepsTracker::Access> accesses;
+  std::vector<StorageUse> uses;
   try {
     for (size_t s = 0; s < calls.steps().size(); ++s) {
       Step& step = calls.steps()[s];
@@ -97,23 +100,22 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
         Position& p = step.positions[j];
         auto number = uint32_t(nodes_.size());
         Node node{s, j, arguments_.size(), buffer_count(step, p), p.program.get(), p.values, p.grid, p.local};
-        accesses.clear();
+        uses.clear();
         for (size_t i = 0; i < node.argument_count; ++i) {
           Argument a;
           a.buffer = reference_to(p, buffer_at(step, p, i));
           a.ref = a.buffer->ref(); // allocates
           a.generation = a.buffer->generation();
-          a.recorded = range_of(*a.buffer);
-          a.written = is_written(step, p, a.buffer.get());
-          accesses.push_back(DepsTracker::access_of(*a.buffer, a.written));
+          a.recorded = use_of(*a.buffer, is_written(step, p, a.buffer.get()));
+          uses.push_back(a.recorded);
           arguments_.push_back(std::move(a));
         }
-        std::vector<uint32_t> after = tracker.access(accesses, number);
+        std::vector<uint32_t> after = tracker.access(uses, number);
         if (step.kind == Step::Kind::Copy)
           graph->add_copy(*p.arguments[0], *p.arguments[1], after);
         else
           graph->add_kernel(p.program, p.ordered, p.values, p.grid, p.local, after);
-        if (step.dynamic || step.variable) changing_.push_back(nodes_.size());
+        if (step.on(DependsOn::Inputs | DependsOn::Variables)) changing_.push_back(nodes_.size());
         nodes_.push_back(std::move(node));
       }
     }
@@ -128,7 +130,7 @@ bool GraphRunner::record(BufferBinding& binding, PreparedLinear& calls) {
   return true;
 }
 
-// The storages of arguments that do not depend on the run; the others are few and looked at one by one.
+// Collects the storages of arguments that do not depend on the run.
 void GraphRunner::note_storages() {
   std::vector<bool> changes(arguments_.size());
   moving_.clear(), roots_.clear(), bases_.clear();
@@ -149,11 +151,11 @@ bool GraphRunner::stale(const BufferBinding& binding) const {
   if (binding.epoch() != epoch_) return true;
   for (size_t i : roots_)
     if (arguments_[i].buffer->generation() != arguments_[i].generation) return true;
-  return false; // what depends on the run is compared in any case
+  return false; // arguments that depend on the run are compared in any case
 }
 
-// Compares the graph with what this run wants: the nodes that depend on runs, or all. False when a launch is
-// empty now.
+// Compares the graph with this run: the nodes that depend on runs, or all of them. Returns false when a
+// launch is empty.
 bool GraphRunner::find_changes(PreparedLinear& calls, bool all) {
   changes_.clear();
   size_t count = all ? nodes_.size() : changing_.size();
@@ -164,7 +166,7 @@ bool GraphRunner::find_changes(PreparedLinear& calls, bool all) {
     if (node.position >= step.positions.size()) return changes_.rerecord = true;
     const Position& p = step.positions[node.position];
     if (is_empty(step, p)) return false;
-    // Storage on another number of devices, or arguments that overlap now and need another program.
+    // The storage is on another number of devices, or overlapping arguments need another program.
     if (p.program.get() != node.program || buffer_count(step, p) != node.argument_count ||
         (n + 1 == nodes_.size() || nodes_[n + 1].step != node.step) !=
             (node.position + 1 == step.positions.size())) {
@@ -191,44 +193,44 @@ bool GraphRunner::find_changes(PreparedLinear& calls, bool all) {
   return true;
 }
 
-// Whether an argument overlaps another now that it did not overlap when the graph was recorded, and one of
-// them is written. The recorded order covers every pair that overlapped then, and no other.
+// Whether two arguments conflict that did not when the graph was recorded: the recorded order covers no such
+// pair.
 bool GraphRunner::newly_overlaps() const {
   // One input is usually an argument of several nodes: they move together.
   struct Moved {
-    Range from, to;
-    bool written;
+    StorageUse from, to;
+  };
+  auto newly = [](const Moved& a, const Moved& b) {
+    return conflict(a.to, b.to) && !a.from.range.overlaps(b.from.range);
   };
   std::vector<Moved> moved;
-  bool known = false; // some of it is in storage that the graph has already
+  bool known = false; // some input is in storage that the graph uses for another argument
   for (const BufferChange& change : changes_.buffers) {
     const Argument& a = arguments_[change.argument];
-    Range to = range_of(*change.buffer);
-    auto same = std::find_if(moved.begin(), moved.end(),
-                             [&](const Moved& m) { return m.from == a.recorded && m.to == to; });
+    StorageUse to = use_of(*change.buffer, a.recorded.written);
+    auto same = std::find_if(moved.begin(), moved.end(), [&](const Moved& m) {
+      return m.from.range == a.recorded.range && m.to.range == to.range;
+    });
     if (same != moved.end()) {
-      same->written |= a.written;
+      same->to.written |= to.written;
       continue;
     }
-    moved.push_back({a.recorded, to, a.written});
-    known = known || std::binary_search(bases_.begin(), bases_.end(), to.base);
+    moved.push_back({a.recorded, to});
+    known = known || std::binary_search(bases_.begin(), bases_.end(), to.range.base);
     for (size_t i = 0; i < moving_.size() && !known; ++i)
-      known = arguments_[moving_[i]].buffer->base_id() == to.base;
+      known = arguments_[moving_[i]].buffer->base_id() == to.range.base;
   }
-  auto conflict = [](const Moved& a, const Moved& b) {
-    return (a.written || b.written) && a.to.overlaps(b.to) && !a.from.overlaps(b.from);
-  };
   for (size_t i = 0; i < moved.size(); ++i)
     for (size_t j = i + 1; j < moved.size(); ++j)
-      if (conflict(moved[i], moved[j])) return true;
+      if (newly(moved[i], moved[j])) return true;
   if (!known) return false;
   std::vector<bool> changes(arguments_.size());
   for (const BufferChange& change : changes_.buffers) changes[change.argument] = true;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     if (changes[i]) continue;
-    Moved stays{arguments_[i].recorded, range_of(*arguments_[i].buffer), arguments_[i].written};
+    Moved stays{arguments_[i].recorded, use_of(*arguments_[i].buffer, arguments_[i].recorded.written)};
     for (const Moved& m : moved)
-      if (conflict(m, stays)) return true;
+      if (newly(m, stays)) return true;
   }
   return false;
 }
@@ -243,11 +245,11 @@ void GraphRunner::apply_changes(PreparedLinear& calls) {
     if (p.grid != nodes_[n].grid || p.local != nodes_[n].local) graph_->set_sizes(n, p.grid, p.local);
   }
   graph_->update();
-  resting_.clear();
+  retained_.clear();
   for (BufferChange& change : changes_.buffers) {
     Argument& a = arguments_[change.argument];
     std::swap(a.buffer, change.buffer);
-    if (graph_->alternates()) resting_.push_back(std::move(change.buffer));
+    if (graph_->alternates()) retained_.push_back(std::move(change.buffer));
     a.ref = a.buffer->ref(), a.generation = a.buffer->generation();
   }
   for (uint32_t n : changes_.launches) {
@@ -258,7 +260,7 @@ void GraphRunner::apply_changes(PreparedLinear& calls) {
 }
 
 bool GraphRunner::fall_back() {
-  ++graph_fallbacks;
+  fallbacks.fetch_add(1, std::memory_order_relaxed);
   changes_.clear(); // its buffers are not ours to keep
   return false;
 }
@@ -303,10 +305,6 @@ bool GraphRunner::node_times(std::vector<NodeTime>& times) {
   if (!graph_ || !timed_ || !graph_->node_times(begin, end)) return false;
   for (size_t i = 0; i < begin.size(); ++i) times.push_back({begin[i], end[i]});
   return true;
-}
-
-std::unique_ptr<GraphCall> make_graph_runner(BufferBinding&, const UOp& call) {
-  return std::make_unique<GraphRunner>(call);
 }
 
 } // namespace tolk::engine

@@ -1,14 +1,13 @@
-// Replays a batch of calls as one device graph: recorded at the first run, afterwards only what changed is
-// changed in it.
+// Replays a batch of calls as one device graph: records it at the first run and afterwards patches what
+// changed.
 //
-// The runner belongs to the binding that runs the batch, so two captures of one function never share recorded
-// storage, and it holds every buffer that the graph names. Whatever happens, a run has the result of the
-// calls one after the other: when a backend refuses the graph, when arguments overlap in a way that the
-// recorded order does not cover, and when a launch is empty, the calls run one by one.
+// A runner belongs to the binding that runs the batch, so two captures of one function share no recorded
+// storage, and it holds every buffer that the graph refers to. Every run has the result of running the calls
+// in order. Where a graph cannot give that, the calls run one by one: the backend refuses the graph,
+// arguments overlap in a way that the recorded order does not cover, or a launch is empty.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,11 +17,13 @@
 #include "tolk/base/api.h"
 #include "tolk/device/graph.h"
 #include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/storage_range.h"
 
 namespace tolk::engine {
 
-// Runs that went call by call because of newly overlapping arguments, since the process started.
-extern TOLK_API std::atomic<uint64_t> graph_fallbacks;
+// Runs that took the calls one by one because arguments newly overlapped, since the process started. Any
+// thread.
+TOLK_API uint64_t graph_fallbacks();
 
 class TOLK_API GraphRunner final : public GraphCall {
 public:
@@ -35,30 +36,19 @@ public:
            std::optional<double>& seconds) override;
   bool node_times(std::vector<NodeTime>& times) override;
 
-  // Names of the variables that a run must bring, sorted; those that a launch fills itself are not among
-  // them.
+  // Names of the variables that a run must give, sorted, without those that a launch sets itself.
   const std::vector<std::string>& variables() const { return variables_; }
-  // The backend refused the graph: every run goes call by call.
+  // Whether the backend refused the graph: every run takes the calls one by one.
   bool ungraphable() const { return ungraphable_; }
-  // The graph, once recorded, for tests and profiles; else null.
+  // The recorded graph, else null.
   DeviceGraph* graph() { return graph_.get(); }
 
 private:
-  // Bytes of a storage.
-  struct Range {
-    uint64_t base = 0, begin = 0, end = 0;
-    bool overlaps(const Range& r) const { return base == r.base && begin < r.end && r.begin < end; }
-    bool operator==(const Range&) const = default;
-  };
-  static Range range_of(const Buffer& buffer) {
-    return {buffer.base_id(), buffer.offset(), buffer.offset() + buffer.bytes()};
-  }
   struct Argument {
-    BufferRef buffer; // what the graph has now
+    BufferRef buffer; // in the graph now
     tolk_ref ref{};
     uint64_t generation = 0;
-    Range recorded; // where it was when the order of the nodes was made
-    bool written = false;
+    StorageUse recorded; // what the recorded order of the nodes covers
   };
   struct Node {
     size_t step, position;
@@ -93,17 +83,17 @@ private:
   std::vector<Argument> arguments_;
   std::vector<size_t> changing_; // nodes whose storage or sizes depend on the run
   std::vector<size_t> moving_;   // their arguments
-  std::vector<size_t> roots_;    // an argument for each distinct storage of the rest: is it released?
-  std::vector<uint64_t> bases_;  // those storages, sorted
+  // Of the other arguments: the distinct storages, sorted, and one argument of each, to see whether it was
+  // released.
+  std::vector<uint64_t> bases_;
+  std::vector<size_t> roots_;
   Changes changes_;
-  std::vector<BufferRef> resting_; // what the last update replaced, for a graph that alternates
+  std::vector<BufferRef>
+      retained_; // what the last update replaced: the other instance of a double-buffered graph
   uint64_t epoch_ = 0;
   bool ungraphable_ = false;
-  bool timed_ = false;                 // recorded for a profile: nodes are timed, which costs
-  std::unique_ptr<DeviceGraph> graph_; // goes first: it waits for what still runs
+  bool timed_ = false;                 // recorded with timed nodes, for a profile
+  std::unique_ptr<DeviceGraph> graph_; // destroyed first: it waits for running work
 };
-
-// What runs graph calls unless install_graph_calls says otherwise.
-TOLK_API std::unique_ptr<GraphCall> make_graph_runner(BufferBinding& binding, const UOp& call);
 
 } // namespace tolk::engine

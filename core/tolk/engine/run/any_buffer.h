@@ -1,6 +1,7 @@
-// Storage of a value: on one device, or a shard of equal size on each of several.
+// Storage of a value: a buffer on one device, or one shard of equal size on each of several devices.
 #pragma once
 
+#include <span>
 #include <variant>
 
 #include "tolk/device/buffer.h"
@@ -14,5 +15,11 @@ inline bool is_multi(const AnyBuffer& buffer) { return std::holds_alternative<Mu
 inline bool has_value(const AnyBuffer& buffer) {
   return std::visit([](const auto& b) { return b != nullptr; }, buffer);
 }
+// The buffers, by device position. Valid as long as `buffer`, which has a value.
+inline std::span<const BufferRef> shards(const AnyBuffer& buffer) {
+  if (const auto* single = std::get_if<BufferRef>(&buffer)) return {single, 1};
+  return std::get<MultiBufferRef>(buffer)->shards();
+}
+std::span<const BufferRef> shards(const AnyBuffer&& buffer) = delete;
 
 } // namespace tolk::engine

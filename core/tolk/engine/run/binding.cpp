@@ -1,15 +1,17 @@
 #include "tolk/engine/run/binding.h"
 
 #include "tolk/base/error.h"
-#include "tolk/engine/graph/graph_call.h"
 #include "tolk/engine/run/node_storage.h"
-#include "tolk/engine/run/prepared.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 
 namespace tolk::engine {
 
-BufferBinding::BufferBinding(Device& ambient) : ambient_(ambient) {}
+RunState::~RunState() = default;
+
+BufferBinding::BufferBinding(Device& ambient) : ambient_(ambient) {
+  Buffer::install_copy_runner(copy_buffer); // from here on there is an engine; idempotent
+}
 
 BufferBinding::~BufferBinding() { drop_prepared(); }
 
@@ -84,13 +86,6 @@ AnyBuffer BufferBinding::buffer_of_node(const UOp& node) {
   return buffer;
 }
 
-BufferRef BufferBinding::of_buffer_node(const UOp& node) {
-  AnyBuffer buffer = buffer_of_node(node);
-  if (is_multi(buffer))
-    throw InvalidArgument(print_line(node) + " names a multi-device buffer in a single-device context");
-  return std::get<BufferRef>(std::move(buffer));
-}
-
 bool BufferBinding::adopt(const UOp& node, BufferRef buffer) {
   if (mem(node) || !node.is(Op::BUFFER)) return false;
   if (slot_of(node) >= 0 && !set_buffer(node, buffer)) return false;
@@ -110,8 +105,7 @@ void BufferBinding::clear() {
 }
 
 void BufferBinding::drop_prepared() {
-  prepared_.reset();
-  graph_calls_.clear();
+  run_state_.reset();
   views_.clear();
 }
 
@@ -120,21 +114,9 @@ void BufferBinding::poison(std::span<const UOp> nodes) {
     auto it = index_.find(node.node());
     if (it == index_.end() || !entries_[it->second].made) continue;
     const Entry& entry = entries_[it->second];
-    auto fill = [](const BufferRef& b) {
+    for (const BufferRef& b : shards(entry.buffer))
       if (b->is_allocated() && b->bytes()) fill_buffer(*b, 0xA5, 1);
-    };
-    if (is_multi(entry.buffer))
-      for (const BufferRef& shard : std::get<MultiBufferRef>(entry.buffer)->shards()) fill(shard);
-    else
-      fill(std::get<BufferRef>(entry.buffer));
   }
-}
-
-std::unordered_map<UOp, AnyBuffer, UOpHash>& BufferBinding::views() { return views_; }
-
-PreparedLinears& BufferBinding::prepared() {
-  if (!prepared_) prepared_ = std::make_unique<PreparedLinears>();
-  return *prepared_;
 }
 
 } // namespace tolk::engine

@@ -8,14 +8,7 @@
 namespace tolk::engine {
 namespace {
 
-// Buffer::copy_from works wherever the engine is linked.
-[[maybe_unused]] const bool installed = [] {
-  Buffer::install_copy_runner(copy_buffer);
-  return true;
-}();
-
-} // namespace
-
+// "copy <size>, <destination> <- <source>" with names cut to 7 characters.
 std::string copy_name(int64_t total_bytes, const std::string& dest_device, const std::string& src_device) {
   char text[64];
   int at = total_bytes >= 1000000
@@ -25,6 +18,8 @@ std::string copy_name(int64_t total_bytes, const std::string& dest_device, const
                 src_device.c_str());
   return text;
 }
+
+} // namespace
 
 void check_copy(std::span<const BufferRef> buffers) {
   if (buffers.size() != 2)
@@ -45,13 +40,14 @@ Runner buffer_copy(Device& device, int64_t total_bytes, const std::string& dest_
   runner.call = [](std::span<const BufferRef> buffers, const VarVals&, bool wait,
                    std::optional<int>) -> std::optional<double> {
     check_copy(buffers);
-    auto begin = std::chrono::steady_clock::now();
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = wait ? Clock::now() : Clock::time_point();
     Buffer &to = *buffers[0], &from = *buffers[1];
     from.allocate();
     copy_buffer(to, from);
     if (!wait) return {};
     to.device().synchronize();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   return runner;
 }

@@ -1,4 +1,5 @@
-// Copies between devices, and the common form of things that can be dispatched.
+// The dispatch interface of launches outside of programs, and copies between devices as one of them. The COPY
+// calls of a LINEAR run so.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace tolk::engine {
 
-// What one launch does, for statistics.
+// The work of one launch, for statistics.
 struct Estimates {
   double ops = 0; // arithmetic operations
   double lds = 0; // bytes loaded and stored, upper bound
@@ -21,31 +22,28 @@ struct Estimates {
 };
 
 struct Runner {
-  std::string display_name;
+  std::string display_name; // in DEBUG=2 and profiles
   Device* device = nullptr;
   Estimates estimates;
-  bool first_run = true;
-  // Seconds, when it waited.
+  bool first_run = true; // until run_linear ran it
+  // Submits the work. With `wait`, waits for it and returns the seconds it took.
   std::function<std::optional<double>(std::span<const BufferRef> buffers, const VarVals& var_vals, bool wait,
                                       std::optional<int> timeout_ms)>
       call;
-  // `call` without waiting.
+  // Submits without waiting.
   std::optional<double> exec(std::span<const BufferRef> buffers, const VarVals& var_vals = {}) {
     return call(buffers, var_vals, false, {});
   }
 };
 
-// Copies `total_bytes` from one device to another; its buffers are (destination, source). Calling it throws
-// InvalidArgument "expected exactly two buffers" and "size or dtype mismatch", both before anything is
-// allocated. Memory of one plugin moves by the plugin's own copy, else over host memory, in pieces of at most
-// TOLK_STAGING_BYTES; overlapping ranges of one buffer have the result of a copy over the side.
+// Copies `total_bytes` to `device`. Its buffers are (destination, source). A call throws InvalidArgument
+// "expected exactly two buffers" and "size or dtype mismatch", both before it allocates anything. Between
+// devices of one plugin that can, the plugin copies; else the bytes pass through host memory, in pieces of at
+// most TOLK_STAGING_BYTES. Overlapping ranges of one buffer are copied as with memmove.
 TOLK_API Runner buffer_copy(Device& device, int64_t total_bytes, const std::string& dest_device,
                             const std::string& src_device);
 
-// "copy <size>, <destination> <- <source>" with names cut to 7 characters.
-TOLK_API std::string copy_name(int64_t total_bytes, const std::string& dest_device,
-                               const std::string& src_device);
-// The checks of a copy's buffers, (destination, source); touches nothing.
+// The checks that a call makes of its buffers.
 TOLK_API void check_copy(std::span<const BufferRef> buffers);
 
 } // namespace tolk::engine

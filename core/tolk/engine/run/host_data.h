@@ -1,5 +1,5 @@
-// What tensors were made from, before a device asked for it: HOST storage that only the COPY to the device
-// reads and that nobody writes. Such a copy can be made at any time, and once is enough.
+// Staged host data: HOST storage that a tensor was made from and that only the COPY to its device reads.
+// Nobody writes it, so the copy may run at any time, and runs once.
 #pragma once
 
 #include "tolk/base/api.h"
@@ -7,9 +7,9 @@
 
 namespace tolk::engine {
 
-// Says it of a BUFFER from host_storage() on which no handle is given out. The BUFFER has its device Buffer.
+// Marks a BUFFER from host_storage(), of which no handle is given to users, as staged host data.
 TOLK_API void set_host_data(const UOp& buffer);
-// The BUFFER when the node is a COPY of such data; null otherwise.
+// The marked BUFFER when the node is a COPY of one; null otherwise.
 TOLK_API UOp host_data_of(const UOp& copy);
 
 } // namespace tolk::engine

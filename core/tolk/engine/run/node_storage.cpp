@@ -1,16 +1,18 @@
 #include "tolk/engine/run/node_storage.h"
 
+#include <algorithm>
+
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/run/host_data.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk::engine {
 namespace {
 
-// Hangs on a node's StorageVersion. The node counts at its buffers as long as it lives.
+// Attached to a node's StorageVersion. While the node lives it counts as a user of its buffers.
 struct Storage : UOpAttachment {
   explicit Storage(AnyBuffer b) : buffer(std::move(b)) { count(1); }
   ~Storage() override { count(-1); }
@@ -59,7 +61,7 @@ AnyBuffer any_buffer_of(const UOp& storage) {
     if (is_multi(source)) return std::get<MultiBufferRef>(source)->view(storage.dtype(), count, offset);
     return view_buffer(std::get<BufferRef>(source), storage.dtype(), count, offset);
   }
-  TOLK_CHECK(storage.is(Op::BUFFER), "a call's argument must be a BUFFER or a SLICE");
+  TOLK_CHECK(storage.is(Op::BUFFER), "storage of a node is a BUFFER or a SLICE");
   StorageVersion& version = version_of(storage);
   if (!version.buffer()) set_buffer(storage, make_storage(storage));
   return static_cast<Storage*>(version.buffer())->buffer;
@@ -87,17 +89,16 @@ void set_host_data(const UOp& buffer) {
 
 UOp host_data_of(const UOp& copy) {
   if (!copy.is(Op::COPY)) return {};
-  UOp at = copy.src(0);
-  while (at.is(Op::RESHAPE)) at = UOp(at.src(0));
+  const UOp& at = below(copy.src(0), Op::RESHAPE);
   bool is_data =
       at.is(Op::BUFFER) && has_buffer(at) && static_cast<Storage*>(version_of(at).buffer())->host_data;
   return is_data ? at : UOp();
 }
 
 UOp contiguous_storage(const UOp& node) {
-  UOp at = node;
-  while (at.is(Op::RESHAPE) || is_state(at)) at = UOp(at.src(0));
-  return at.is(OpSet(Op::BUFFER, Op::SLICE)) ? at : UOp();
+  StorageRef ref = storage_ref(node, Through::States);
+  bool whole = std::ranges::all_of(ref.views, [](const UOp& view) { return view.is(Op::RESHAPE); });
+  return whole && ref.below.is(OpSet(Op::BUFFER, Op::SLICE)) ? ref.below : UOp();
 }
 
 } // namespace tolk::engine

@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/graph/graph_call.h"
 #include "tolk/engine/run/node_storage.h"
+#include "tolk/engine/run/storage_range.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
 namespace {
 
-const std::string kDeviceNumber = "_device_num";
+bool has_symbolic_size(const ProgramEntry& entry) {
+  for (size_t i = 0; i < 3; ++i)
+    if (entry.global[i] || entry.local[i]) return true;
+  return false;
+}
 
 Step step_for(const UOp& call, bool jit) {
   Step step;
@@ -33,8 +39,8 @@ Step step_for(const UOp& call, bool jit) {
       if (size_t(slot) >= step.arguments.size())
         throw InvalidArgument("kernel " + step.entry->info.name + " reads argument " + std::to_string(slot) +
                               ", the call has " + std::to_string(step.arguments.size()));
-    step.variable = !step.entry->info.vars.empty();
-    for (size_t i = 0; i < 3; ++i) step.variable |= step.entry->global[i] || step.entry->local[i];
+    if (!step.entry->info.vars.empty() || has_symbolic_size(*step.entry))
+      step.depends |= DependsOn::Variables;
     break;
   case Op::COPY:
     step.kind = Step::Kind::Copy;
@@ -62,7 +68,15 @@ Step step_for(const UOp& call, bool jit) {
                           (body.is(Op::CUSTOM_FUNCTION) ? " \"" + body.arg().text() + "\"" : "") + ": " +
                           print_line(call));
   }
-  for (const UOp& argument : step.arguments) step.dynamic |= reaches_param(argument);
+  bool direct = true; // inputs are arguments as they are
+  for (uint32_t i = 0; i < step.arguments.size(); ++i) {
+    const UOp& argument = step.arguments[i];
+    if (!reaches_param(argument)) continue;
+    step.depends |= DependsOn::Inputs;
+    direct &= argument.is(Op::PARAM);
+    step.inputs.push_back(i);
+  }
+  if (!direct) step.inputs.clear();
   return step;
 }
 
@@ -74,17 +88,13 @@ void check_bodies(const std::vector<UOp>& calls, bool jit) {
 }
 
 void add_arenas(const UOp& argument, std::vector<UOp>& arenas) {
-  for (const UOp& u : toposort(argument)) {
-    if (!u.is(Op::SLICE)) continue;
-    const UOp* base = &u.src(0);
-    while (base->is(OpSet(Op::SLICE, Op::MSELECT)) && base->nsrc() != 0) base = &base->src(0);
-    if (base->is(Op::BUFFER) && slot_of(*base) < 0 &&
-        std::find(arenas.begin(), arenas.end(), *base) == arenas.end())
-      arenas.push_back(*base);
-  }
+  for (StoragePart& part : storage_parts(argument))
+    if (part.sliced && part.base.is(Op::BUFFER) && slot_of(part.base) < 0 &&
+        std::ranges::find(arenas, part.base) == arenas.end())
+      arenas.push_back(std::move(part.base));
 }
 
-// What a graph call counts as: the sum of its inner calls.
+// The estimates of a graph call: the sum of its inner calls.
 Estimates graph_estimates(const UOp& call) {
   Estimates sum;
   for (const UOp& inner : flat_calls(graph_linear(call))) {
@@ -101,16 +111,15 @@ Estimates graph_estimates(const UOp& call) {
   return sum;
 }
 
-bool overlap(const Buffer& a, const Buffer& b) {
-  return a.base_id() == b.base_id() && a.offset() < b.offset() + b.bytes() &&
-         b.offset() < a.offset() + a.bytes();
-}
-
-// Whether the kernel may write bytes of another of its arguments, now that storage is known.
-bool aliased(const ProgramInfo& info, const std::vector<BufferRef>& arguments) {
-  for (int out : info.outs)
-    for (int other : info.globals)
-      if (other != out && overlap(*arguments[size_t(out)], *arguments[size_t(other)])) return true;
+// Whether the kernel needs the program for overlapping arguments: a written one shares bytes with another,
+// and the program was compiled for arguments that do not.
+bool needs_overlap(const ProgramEntry& entry, const std::vector<BufferRef>& arguments) {
+  if (entry.may_alias || !entry.kernel) return false;
+  for (int out : entry.info.outs)
+    for (int other : entry.info.globals)
+      if (other != out &&
+          conflict(use_of(*arguments[size_t(out)], true), use_of(*arguments[size_t(other)], false)))
+        return true;
   return false;
 }
 
@@ -125,8 +134,8 @@ std::array<uint32_t, 3> narrowed(const std::array<int64_t, 3>& sizes, const std:
   return out;
 }
 
-// Host data that the device can use in place needs no copy, as long as nothing has claimed the destination.
-// What replays leave for others is copied: those may write it, and the next replay must put it there again.
+// Zero-copy import: the device uses host data in place when nothing has storage for the destination yet.
+// Results of replays are copied, since users may write them and the next replay must restore them.
 bool take_in_place(BufferBinding& binding, const UOp& to, const AnyBuffer& source, bool jit) {
   if (!to.is(Op::BUFFER) || binding.mem(to) || (slot_of(to) >= 0 && (jit || has_buffer(to))) ||
       is_multi(source))
@@ -157,7 +166,8 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
     for (const UOp& argument : step.arguments) {
       add_arenas(argument, arenas_);
       if (bound_later.empty()) continue;
-      for (const UOp& u : toposort(argument)) step.late |= bound_later.contains(u.node());
+      for (const UOp& u : toposort(argument))
+        if (bound_later.contains(u.node())) step.depends |= DependsOn::Views;
     }
     if (step.kind == Step::Kind::View) bound_later.insert(step.arguments[0].node());
     if (step.kind == Step::Kind::Graph) {
@@ -165,20 +175,20 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
       for (const UOp& inner : flat_calls(graph_linear(call)))
         for (const UOp& argument : buffer_arguments(inner)) add_arenas(argument, arenas_);
     }
-    any_dynamic_ |= step.dynamic;
-    any_variable_ |= step.variable;
+    depends_ |= step.depends;
     steps_.push_back(std::move(step));
   }
 }
 
 void PreparedLinear::check_variables(const VarVals& vars) const {
   for (const auto& [name, value] : vars)
-    if (name == kDeviceNumber || is_runtime_variable(name))
+    if (name == kDevicePosition || is_runtime_variable(name))
       throw InvalidArgument("the variable " + name + " is set by the engine and cannot be given a value");
   VarVals all = vars;
-  all[kDeviceNumber] = 0;
+  all[kDevicePosition] = 0;
   for (const Step& step : steps_) // the others are evaluated before anything runs
-    if (step.variable && step.late) vals(step.entry->info, all), launch_dims(*step.entry, all);
+    if (step.on(DependsOn::Variables) && step.on(DependsOn::Views))
+      vals(step.entry->info, all), launch_dims(*step.entry, all);
 }
 
 void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_program,
@@ -186,7 +196,8 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
   bool new_vars = !vars_ || *vars_ != context.var_vals;
   if (new_vars) check_variables(context.var_vals);
   bool all = epoch_ != binding.epoch();
-  if (!all && !any_dynamic_ && !new_vars) return;
+  bool reads_inputs = (uint8_t(depends_) & uint8_t(DependsOn::Inputs)) != 0;
+  if (!all && !reads_inputs && !new_vars) return;
   bool new_inputs = all || inputs_ != context.input_uops || overlay_ != context.input_overlay;
   if (!new_inputs && !new_vars) return;
   epoch_.reset(); // until everything went well
@@ -194,17 +205,18 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
     if (step.kind == Step::Kind::View) continue;
     if (step.kind == Step::Kind::Graph) { // now, so that what cannot run is known before anything does
       if (!step.inner)
-        step.inner = &binding.prepared().get(ambient_, make_program, graph_linear(step.call), true);
+        step.inner = &PreparedLinears::of(binding).get(ambient_, make_program, graph_linear(step.call), true);
       step.inner->update(binding, make_program, context);
       continue;
     }
-    bool values = new_vars && step.variable;
-    if (step.dynamic && new_inputs && !all && !step.late && step.resolved)
-      step.resolved = rebind_inputs(step, context);
-    else if (all || (step.dynamic && new_inputs) || (values && step.late))
-      step.resolved = false;
-    if (step.late) continue;
-    if (!step.resolved)
+    const bool values = new_vars && step.on(DependsOn::Variables),
+               moved = new_inputs && step.on(DependsOn::Inputs);
+    if (step.on(DependsOn::Views)) { // resolved when its turn comes
+      if (all || moved || values) step.state = Step::State::Unresolved;
+      continue;
+    }
+    if (all || (moved && !rebind_inputs(step, context))) step.state = Step::State::Unresolved;
+    if (step.state == Step::State::Unresolved)
       resolve(step, binding, make_program, context);
     else if (values)
       set_values(step, context.var_vals);
@@ -214,28 +226,29 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
   if (new_inputs) inputs_ = context.input_uops, overlay_ = context.input_overlay;
 }
 
-// The usual change of a replay: a kernel on one device gets other buffers for inputs that are its arguments
-// as they are. False for all else, and when the buffers ask for other code.
+// The common case of a replay: a kernel on one device gets other buffers for arguments that are inputs.
+// Returns false in all other cases, and when the new buffers need another program.
 bool PreparedLinear::rebind_inputs(Step& step, const ExecContext& context) {
-  if (step.kind != Step::Kind::Kernel || step.positions.size() != 1 || step.other_program) return false;
+  if (step.kind != Step::Kind::Kernel || step.positions.size() != 1 || step.state != Step::State::Ready ||
+      step.inputs.empty())
+    return false;
   Position& p = step.positions[0];
-  auto input = [&](size_t i) -> const BufferRef* {
+  auto input = [&](uint32_t i) -> const BufferRef* {
     auto slot = size_t(slot_of(step.arguments[i]));
     if (slot >= context.input_overlay.size() || slot >= overlay_.size()) return nullptr;
-    if (step.bound[i] != overlay_[slot]) return nullptr; // the binding knows better
+    if (step.bound[i] != overlay_[slot]) return nullptr; // the binding has an entry for the PARAM
     const BufferRef* buffer = std::get_if<BufferRef>(&context.input_overlay[slot]);
     return buffer && *buffer && &(*buffer)->device() == p.device ? buffer : nullptr;
   };
-  for (size_t i = 0; i < step.arguments.size(); ++i)
-    if (step.arguments[i].is(Op::PARAM) ? !input(i) : reaches_param(step.arguments[i])) return false;
-  for (size_t i = 0; i < step.arguments.size(); ++i) {
-    if (!step.arguments[i].is(Op::PARAM)) continue;
+  for (uint32_t i : step.inputs)
+    if (!input(i)) return false;
+  for (uint32_t i : step.inputs) {
     const BufferRef& now = *input(i);
     step.bound[i] = now, p.arguments[i] = now;
   }
   const ProgramInfo& info = step.entry->info;
   for (int out : info.outs) p.arguments[size_t(out)]->own();
-  if (!step.entry->may_alias && step.entry->kernel && aliased(info, p.arguments)) {
+  if (needs_overlap(*step.entry, p.arguments)) {
     step.bound.clear();
     return false;
   }
@@ -244,19 +257,19 @@ bool PreparedLinear::rebind_inputs(Step& step, const ExecContext& context) {
 }
 
 void PreparedLinear::view_changed(size_t at) {
-  for (size_t i = at + 1; i < steps_.size(); ++i) steps_[i].resolved = false;
+  for (size_t i = at + 1; i < steps_.size(); ++i) steps_[i].state = Step::State::Unresolved;
   epoch_.reset();
 }
 
 void PreparedLinear::resolve(Step& step, BufferBinding& binding, const ToProgram& make_program,
                              const ExecContext& context) {
-  if (step.kind == Step::Kind::Copy && !step.dynamic) {
+  if (step.kind == Step::Kind::Copy && !step.on(DependsOn::Inputs)) {
     AnyBuffer source = resolve_buffer(binding, context, step.arguments[1]);
     if (take_in_place(binding, step.arguments[0], source, context.jit)) {
       step.bound = {resolve_buffer(binding, context, step.arguments[0]), source};
-      resolve_copy(step);
+      resolve_copy(step, {});
       step.positions[0].in_place = true;
-      step.resolved = true;
+      step.state = Step::State::Ready;
       return;
     }
   }
@@ -264,18 +277,22 @@ void PreparedLinear::resolve(Step& step, BufferBinding& binding, const ToProgram
   bound.reserve(step.arguments.size());
   for (const UOp& argument : step.arguments) bound.push_back(resolve_buffer(binding, context, argument));
   if (step.bound == bound && !step.positions.empty()) { // nothing changed, in-place copies included
-    if (step.variable) set_values(step, context.var_vals);
-    step.resolved = true;
+    if (step.on(DependsOn::Variables)) set_values(step, context.var_vals);
+    bool overlapping =
+        step.kind == Step::Kind::Kernel && std::ranges::any_of(step.positions, [&](const Position& p) {
+          return needs_overlap(*step.entry, p.arguments);
+        });
+    step.state = overlapping ? Step::State::Overlapping : Step::State::Ready;
     return;
   }
   step.bound = std::move(bound);
-  step.resolved = false;
-  step.positions.clear(); // what throws below leaves none
+  step.state = Step::State::Unresolved;
+  std::vector<Position> before =
+      std::exchange(step.positions, {}); // none are left when something throws below
   if (step.kind == Step::Kind::Kernel)
     resolve_kernel(step, binding, make_program, context);
   else
-    resolve_copy(step);
-  step.resolved = true;
+    resolve_copy(step, std::move(before));
 }
 
 void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const ToProgram& make_program,
@@ -283,6 +300,7 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
   const ProgramInfo& info = step.entry->info;
   std::vector<std::vector<BufferRef>> groups = unwrap_multi(step.bound);
   std::vector<Position> positions;
+  Step::State state = Step::State::Ready;
   for (std::vector<BufferRef>& group : groups) {
     Position p;
     p.device = group.empty() ? &binding.ambient() : &group[0]->device();
@@ -301,9 +319,10 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
                                       " and cannot run on " + p.device->name());
     for (int out : info.outs) group[size_t(out)]->own();
     UOp program = step.program;
-    step.other_program = false;
-    if (!step.entry->may_alias && step.entry->kernel && aliased(info, group))
-      program = compile_kernel(*p.device, make_program, step.entry->sink, true), step.other_program = true;
+    if (needs_overlap(*step.entry, group)) {
+      program = compile_kernel(*p.device, make_program, step.entry->sink, true);
+      state = Step::State::Overlapping;
+    }
     p.program = get_runtime(*p.device, program);
     for (int slot : program_entry(program).info.globals) p.ordered.push_back(group[size_t(slot)].get());
     p.arguments = std::move(group);
@@ -314,19 +333,19 @@ void PreparedLinear::resolve_kernel(Step& step, BufferBinding& binding, const To
   step.launches = int64_t(step.positions.size());
   step.estimates = {n * info.flops, n * info.bytes_loaded, n * info.bytes_touched};
   set_values(step, context.var_vals);
+  step.state = state;
 }
 
 void PreparedLinear::set_values(Step& step, const VarVals& vars) {
   const ProgramInfo& info = step.entry->info;
-  bool multi = std::any_of(step.bound.begin(), step.bound.end(), is_multi);
-  bool symbolic = false;
-  for (size_t i = 0; i < 3; ++i) symbolic |= step.entry->global[i] || step.entry->local[i];
+  const bool multi = step.on(DependsOn::Variables) && std::ranges::any_of(step.bound, is_multi);
+  const bool symbolic = has_symbolic_size(*step.entry);
   VarVals with_position;
-  if (multi && step.variable) with_position = vars;
+  if (multi) with_position = vars;
   for (size_t j = 0; j < step.positions.size(); ++j) {
     Position& p = step.positions[j];
-    if (multi && step.variable) with_position[kDeviceNumber] = int64_t(j);
-    const VarVals& all = multi && step.variable ? with_position : vars;
+    if (multi) with_position[kDevicePosition] = int64_t(j);
+    const VarVals& all = multi ? with_position : vars;
     std::vector<int64_t> values = vals(info, all);
     p.values.clear();
     for (size_t i = 0; i < values.size(); ++i) // the device fills the others itself
@@ -338,7 +357,8 @@ void PreparedLinear::set_values(Step& step, const VarVals& vars) {
   }
 }
 
-void PreparedLinear::resolve_copy(Step& step) {
+// `before`: the positions up to now, whose runners serve again where devices and size are the same.
+void PreparedLinear::resolve_copy(Step& step, std::vector<Position> before) {
   std::vector<std::vector<BufferRef>> pairs;
   if (is_multi(step.bound[0]) && !is_multi(step.bound[1])) { // one source to every destination
     for (const BufferRef& shard : std::get<MultiBufferRef>(step.bound[0])->shards())
@@ -352,15 +372,30 @@ void PreparedLinear::resolve_copy(Step& step) {
     check_copy(pair);
     Position p;
     p.device = &pair[0]->device();
+    const auto size = int64_t(pair[0]->bytes());
     p.in_place = pair[0]->imported() && pair[1]->device().is_host() && same_memory(*pair[0], *pair[1]);
     if (!p.in_place) pair[0]->own();
-    bytes += double(pair[0]->bytes());
+    Position* old = positions.size() < before.size() ? &before[positions.size()] : nullptr;
+    if (old && old->device == p.device && old->copy->estimates.mem == double(size) &&
+        &old->arguments[1]->device() == &pair[1]->device())
+      p.copy = std::move(old->copy);
+    else
+      p.copy =
+          std::make_unique<Runner>(buffer_copy(*p.device, size, p.device->name(), pair[1]->device().name()));
+    bytes += double(size);
     p.arguments = std::move(pair);
     positions.push_back(std::move(p));
   }
   step.positions = std::move(positions);
   step.launches = int64_t(step.positions.size());
   step.estimates = {0, bytes, bytes};
+  step.state = Step::State::Ready;
+}
+
+PreparedLinears& PreparedLinears::of(BufferBinding& binding) {
+  std::unique_ptr<RunState>& state = binding.run_state();
+  if (!state) state = std::make_unique<PreparedLinears>();
+  return static_cast<PreparedLinears&>(*state);
 }
 
 PreparedLinear& PreparedLinears::get(Device& ambient, const ToProgram& make_program, const UOp& linear,

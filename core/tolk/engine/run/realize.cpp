@@ -13,7 +13,7 @@
 #include "tolk/schedule/schedule.h"
 #include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk::engine {
 namespace {
@@ -33,23 +33,27 @@ schedule::Options schedule_options(const std::string& device) {
   return options;
 }
 
+// A schedule with a binding, not compiled yet: the first run does it.
+Prepared scheduled(std::span<const UOp> roots, const std::string& device) {
+  const std::string ambient = device.empty() ? default_device() : device;
+  schedule::Schedule schedule = schedule::create_schedule(roots, schedule_options(ambient));
+  Prepared out;
+  out.linear = std::move(schedule.linear);
+  out.vars = std::move(schedule.vars);
+  out.results = std::move(schedule.results);
+  if (out.linear.nsrc() != 0) out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
+  return out;
+}
+
 } // namespace
 
 Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
-  Prepared out;
   auto begin = Clock::now();
-  const std::string ambient = device.empty() ? default_device() : device;
-  schedule::Schedule schedule = schedule::create_schedule(roots, schedule_options(ambient));
+  Prepared out = scheduled(roots, device);
   out.schedule_ms = ms_since(begin);
   begin = Clock::now();
-  out.linear = std::move(schedule.linear);
-  out.vars = std::move(schedule.vars);
-  if (out.linear.nsrc() != 0) {
-    out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
-    prepare_linear(*out.binding, out.linear, out.vars, progress);
-  }
+  if (out.binding) prepare_linear(*out.binding, out.linear, out.vars, progress);
   out.compile_ms = ms_since(begin);
-  out.results = std::move(schedule.results);
   return out;
 }
 
@@ -69,18 +73,14 @@ void Prepared::run() const {
 
 namespace {
 
-// The view of storage that a written value is, with realised values in it replaced; null when it is computed,
-// as what is padded is.
+// The view of storage that a written value is, over the storage of realised values; null when the value is
+// computed.
 UOp written_view(const UOp& u) {
-  UOp at = schedule::realized_form(u);
-  if (at.is(ops::Storage)) return at;
-  if (at.is(OpSet(Op::AFTER, Op::DETACH))) return written_view(at.src(0));
-  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::MULTI)) || at.is(Op::PAD)) return {};
-  UOp below = written_view(at.src(0));
-  if (!below || below == at.src(0)) return below ? at : UOp();
-  std::vector<UOp> src(at.src().begin(), at.src().end());
-  src[0] = below;
-  return with_sources(at, src);
+  StorageRef ref = storage_ref(u, Through::Writes, schedule::realized_form);
+  if (!ref) return {};
+  std::erase_if(ref.views,
+                [](const UOp& view) { return view.is(OpSet(Op::DETACH, Op::CONTIGUOUS_BACKWARD)); });
+  return with_views(ref.views, ref.storage);
 }
 
 [[noreturn]] void refuse_outdated(const UOp& buffer) {
@@ -91,7 +91,7 @@ UOp written_view(const UOp& u) {
       "assignment is carried out, or together with it, or build it again from the tensor as it is now");
 }
 
-// Whether storage still is the version that the node names.
+// Throws when storage was written since the version that the node names.
 void require_current(const UOp& u) {
   UOp buffer = buffer_below(u);
   StorageVersion* version = buffer ? known_version(buffer) : nullptr;
@@ -100,10 +100,10 @@ void require_current(const UOp& u) {
   if (version->written() != named && !version->keeps(named)) refuse_outdated(buffer);
 }
 
-// What a schedule of the roots does besides computing, sources first.
+// The side effects of scheduling the roots, sources first.
 struct Below {
   std::vector<UOp> writes;    // AFTERs
-  std::vector<UOp> host_data; // COPYs of what tensors were made from
+  std::vector<UOp> host_data; // COPYs of staged host data
 };
 Below below(std::span<const UOp> roots, bool current) {
   current = current && anything_written();
@@ -133,16 +133,15 @@ Below below(std::span<const UOp> roots, bool current) {
   return out;
 }
 
-// The storage now is what the write made of it.
+// Records that the write was executed; returns its number.
 uint64_t note(const UOp& write, const UOp& buffer) {
   uint64_t number = version_named(write) != 0 ? version_named(write) : fresh_version();
   version_of(buffer).note_written(number);
   return number;
 }
 
-// Each write remembers that it was done, each value its storage. Values of no storage, such as constants, are
-// nodes that everybody shares, on any device: they stay as they are, and only whoever realized them has
-// storage.
+// Links writes and values to their results (schedule::Realized). Constants are not linked: their nodes are
+// shared and name no device, so a result would appear on another device as well.
 void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::vector<UOp>& results) {
   for (const UOp& u : writes) {
     UOp view = written_view(u), buffer = view ? buffer_below(view) : UOp();
@@ -178,9 +177,9 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, 
     }
     results = create_schedule(roots, device).results;
   } else {
-    Prepared prepared = prepare(roots, device);
-    prepared.run();
-    results = std::move(prepared.results);
+    Prepared once = scheduled(roots, device);
+    once.run();
+    results = std::move(once.results);
   }
   remember(roots, writes, results);
   if (!capturing().empty() && !is_capturing())

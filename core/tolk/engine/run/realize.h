@@ -29,8 +29,8 @@ struct TOLK_API Prepared {
 TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},
                           const Progress& progress = {});
 
-// Schedules the roots with the settings in force. While this thread captures (engine/capture/capture.h), the capturer
-// gets the schedule, without a memory plan, and the one returned has no calls.
+// Schedules the roots with the settings in force. While this thread captures (engine/capture/capture.h), the
+// capturer gets the schedule, without a memory plan, and the one returned has no calls.
 TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device = {});
 
 // Prepares and runs, or only records while this thread captures. Every root remembers its result

@@ -1,14 +1,14 @@
 #include "tolk/engine/run/resolve.h"
 
+#include <algorithm>
+
 #include "tolk/base/error.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
+#include "tolk/uop/storage_ref.h"
 
 namespace tolk::engine {
 namespace {
-
-// Ops whose storage is their source's: the state of a buffer after effects, and other shapes of it.
-const OpSet kKeepStorage(Op::AFTER, Op::RESHAPE, Op::CONTIGUOUS, Op::DETACH, Op::CONTIGUOUS_BACKWARD);
 
 int64_t slice_offset(const UOp& slice) {
   int64_t offset = slice.arg().i(0);
@@ -59,7 +59,7 @@ AnyBuffer resolve_op(BufferBinding& binding, const ExecContext& context, const U
     return MultiBuffer::of_bufs(std::move(shards));
   }
   default:
-    if (kKeepStorage.has(node.op())) return resolve_buffer(binding, context, node.src(0));
+    if (node.is(ops::SameBuffer)) return resolve_buffer(binding, context, node.src(0));
     throw InvalidArgument(std::string("cannot resolve ") + name(node.op()) +
                           " to a buffer: " + print_line(node));
   }
@@ -85,14 +85,7 @@ BufferRef resolve(BufferBinding& binding, const ExecContext& context, const UOp&
 }
 
 bool reaches_param(const UOp& node) {
-  if (node.is(Op::PARAM)) return true;
-  if (node.is(Op::MSTACK)) {
-    for (const UOp& child : node.src())
-      if (reaches_param(child)) return true;
-    return false;
-  }
-  if (node.is(kKeepStorage | OpSet(Op::SLICE, Op::MSELECT))) return reaches_param(node.src(0));
-  return false;
+  return std::ranges::any_of(storage_parts(node), [](const StoragePart& p) { return p.base.is(Op::PARAM); });
 }
 
 std::vector<std::string> argument_devices(const UOp& argument) {

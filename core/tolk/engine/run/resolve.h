@@ -1,4 +1,4 @@
-// From an argument of a call, an expression over storage nodes, to storage.
+// Resolves arguments of calls, which are expressions over storage nodes, to device buffers.
 #pragma once
 
 #include <string>
@@ -10,38 +10,36 @@
 
 namespace tolk::engine {
 
-// What one run brings along. Everything defaults to empty or false, but update_stats.
+// The inputs and options of one run.
 struct ExecContext {
   VarVals var_vals{};
-  std::vector<UOp> input_uops{};          // what PARAM k stands for
-  std::vector<AnyBuffer> input_overlay{}; // storage for PARAM k that precedes input_uops; none where empty
+  std::vector<UOp> input_uops{};          // PARAM k is input_uops[k]
+  std::vector<AnyBuffer> input_overlay{}; // buffers of PARAM k; where one is set, input_uops[k] is not used
   bool jit = false;                       // the LINEAR is compiled already
   bool wait = false;                      // block until the work is done, and time it
-  bool update_stats = true;               // count it in the statistics
+  bool update_stats = true;               // count the run in GlobalCounters
 };
 inline ExecContext exec_context() { return {}; }
 
-// What the binding knows of `node`, else by op: PARAM through the inputs, BUFFER through the binding, SLICE
-// as a view (of every shard), MSELECT and MSTACK as one shard and as joined buffers; AFTER, RESHAPE and other
-// ops that keep the storage are looked through. Nothing is allocated. Throws InvalidArgument: "unbound
-// PARAM", "symbolic SLICE offset", "MSELECT of a single-device buffer", "MSELECT index I out of range N",
-// "MSTACK of a multi-device buffer", "cannot resolve <op> to a buffer".
+// The buffer of `node`: the binding's entry when it has one. Else by op: PARAM from the inputs, BUFFER from
+// the binding, SLICE a view (of every shard), MSELECT one shard, MSTACK the joined buffers, and
+// ops::SameBuffer their source's buffer. Allocates no device memory. Throws InvalidArgument: "unbound PARAM",
+// "symbolic SLICE offset", "MSELECT of a single-device buffer", "MSELECT index I out of range N", "MSTACK of
+// a multi-device buffer", "cannot resolve <op> to a buffer".
 TOLK_API AnyBuffer resolve_buffer(BufferBinding& binding, const ExecContext& context, const UOp& node);
 // The same for one device; throws InvalidArgument "names a multi-device buffer in a single-device context".
 TOLK_API BufferRef resolve(BufferBinding& binding, const ExecContext& context, const UOp& node);
 
-// Whether the storage of `node` depends on an input of the run: a PARAM is reached through SLICE, MSELECT,
-// MSTACK and what keeps storage.
+// Whether the storage of an argument depends on an input of the run.
 TOLK_API bool reaches_param(const UOp& node);
 
-// Names of the devices that an argument is on, one for each position, read off the graph; empty where it
-// names none.
+// The devices of an argument by name, one for each position; empty when its storage names none.
 TOLK_API std::vector<std::string> argument_devices(const UOp& argument);
 
-// The arguments of a CALL that are storage: all but BINDs and variables. The slots of a kernel count these.
+// The storage arguments of a CALL: all but BINDs and variables. PARAM slots of kernels number these.
 TOLK_API std::vector<UOp> buffer_arguments(const UOp& call);
 
-// The buffers of each device position: group j has shard j of every argument. One group when every buffer is
+// Buffers grouped by device position: group j has shard j of every argument. One group when every buffer is
 // on one device. Throws InvalidArgument "mixed single and multi-device buffers", "multi-device buffers
 // disagree on device count".
 TOLK_API std::vector<std::vector<BufferRef>> unwrap_multi(std::span<const AnyBuffer> buffers);

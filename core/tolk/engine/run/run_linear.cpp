@@ -1,13 +1,14 @@
 #include "tolk/engine/run/run_linear.h"
 
+#include <atomic>
 #include <cstdio>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/base/test_switches.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/graph/graph_call.h"
-#include "tolk/engine/graph/graph_call_internal.h"
+#include "tolk/engine/graph/graph_runner.h"
 #include "tolk/engine/run/prepared.h"
 #include "tolk/engine/run/run_profile.h"
 #include "tolk/engine/run/statistics.h"
@@ -17,11 +18,11 @@
 
 namespace tolk::engine {
 
-std::atomic<uint64_t> graph_launches{0};
-
 namespace {
 
-// Counts what ran, also when a later call fails.
+std::atomic<uint64_t> launched{0}; // graphs
+
+// Counts what ran, including when a later call fails.
 struct Tally {
   bool enabled;
   int64_t launches = 0;
@@ -37,13 +38,13 @@ struct Tally {
   ~Tally() { flush(); }
 };
 
-// How one run goes about its calls.
+// The settings of one run.
 struct Run {
   BufferBinding& binding;
   const ToProgram& make_program;
   const ExecContext& context;
   bool wait, lines, opts, validate;
-  RunProfile* profile; // null: nobody listens
+  RunProfile* profile; // null: no profile is taken
 };
 
 std::optional<double> run_kernel(const Run& run, Step& step) {
@@ -83,25 +84,24 @@ std::optional<double> run_kernel(const Run& run, Step& step) {
 }
 
 std::optional<double> run_copy(const Run& run, Step& step) {
-  const uint64_t begin = RunProfile::now();
+  const uint64_t begin = run.wait ? RunProfile::now() : 0;
+  // Copies to several devices run side by side: all are submitted before any is waited for.
+  const bool together = step.positions.size() > 1;
   for (Position& p : step.positions) {
-    Buffer &to = *p.arguments[0], &from = *p.arguments[1];
     // Whoever wrote the source since gave each side memory of its own.
-    p.in_place = p.in_place && same_memory(to, from);
-    if (p.in_place) continue;
-    from.allocate();
-    copy_buffer(to, from);
+    p.in_place = p.in_place && same_memory(*p.arguments[0], *p.arguments[1]);
+    if (!p.in_place) p.copy->call(p.arguments, run.context.var_vals, run.wait && !together, {});
   }
   if (!run.wait) return {};
   for (Position& p : step.positions) {
-    p.device->synchronize();
+    if (together) p.device->synchronize();
     if (run.profile && !p.in_place) run.profile->add(step, p, run.context.var_vals, begin, RunProfile::now());
   }
   return double(RunProfile::now() - begin) * 1e-9;
 }
 
-// The view that a SLICE call describes, of what its source is now; binds the call's node to it. False when
-// the node stands for that view already.
+// Binds the node of a SLICE call to the view that the call describes. False when it is bound to that view
+// already.
 bool bind_view(const Run& run, const Step& step) {
   const UOp &body = step.call.src(0), &out = step.arguments[0];
   int64_t offset = body.arg().i(0) + (body.nsrc() > 1 ? body.src(1).const_int() : 0);
@@ -131,19 +131,18 @@ bool bind_view(const Run& run, const Step& step) {
 
 void run_steps(PreparedLinear& prepared, const Run& run);
 
-std::optional<double> run_graph(const Run& run, Step& step, bool& counted) {
-  auto& calls = run.binding.graph_calls();
-  auto it = calls.find(step.call);
-  if (it == calls.end()) it = calls.emplace(step.call, make_graph_call(run.binding, step.call)).first;
+// `view_bound`: an earlier step of this run bound a view, which the inner calls may read.
+std::optional<double> run_graph(const Run& run, Step& step, bool view_bound, bool& counted) {
+  if (!step.graph) step.graph = std::make_unique<GraphRunner>(step.call);
   PreparedLinear& inner = *step.inner;
-  inner.update(run.binding, run.make_program, run.context); // views may have been bound meanwhile
+  if (view_bound) inner.update(run.binding, run.make_program, run.context);
   std::optional<double> seconds;
   const uint64_t begin = run.profile ? RunProfile::now() : 0;
-  // A check looks at every kernel, so a batch is no graph then.
-  if (!run.validate && it->second && it->second->run(run.binding, inner, run.context, run.wait, seconds)) {
-    ++graph_launches;
+  // Validation looks at every kernel, so it takes the calls one by one.
+  if (!run.validate && step.graph->run(run.binding, inner, run.context, run.wait, seconds)) {
+    launched.fetch_add(1, std::memory_order_relaxed);
     if (run.profile)
-      run.profile->add_graph(*it->second, inner, run.binding.ambient().name(), run.context.var_vals, begin,
+      run.profile->add_graph(*step.graph, inner, run.binding.ambient().name(), run.context.var_vals, begin,
                              RunProfile::now());
     return seconds;
   }
@@ -153,9 +152,9 @@ std::optional<double> run_graph(const Run& run, Step& step, bool& counted) {
 }
 
 // One line of DEBUG=2 for each position of a call.
-void print_line_for(const Step& step, std::optional<double> seconds, const Run& run) {
+void print_line_for(const Step& step, bool first_run, std::optional<double> seconds, const Run& run) {
   GlobalCounters now = GlobalCounters::get();
-  bool plain = !environment("NO_COLOR").empty();
+  static const bool plain = !environment("NO_COLOR").empty();
   for (size_t j = 0; j < std::max<size_t>(step.positions.size(), 1); ++j) {
     const Position* p = j < step.positions.size() ? &step.positions[j] : nullptr;
     std::string name, where = p ? p->device->name() : run.binding.ambient().name();
@@ -163,7 +162,7 @@ void print_line_for(const Step& step, std::optional<double> seconds, const Run& 
     if (step.kind == Step::Kind::Kernel)
       name = step.entry->info.name;
     else if (step.kind == Step::Kind::Copy)
-      name = copy_name(int64_t(p->arguments[0]->bytes()), where, p->arguments[1]->device().name());
+      name = p->copy->display_name;
     else
       name = "batched " + std::to_string(graph_linear(step.call).nsrc());
     char head[64], rest[160];
@@ -176,7 +175,7 @@ void print_line_for(const Step& step, std::optional<double> seconds, const Run& 
                   name.c_str(), arguments, double(now.mem_used) / 1e9, s * 1e6, now.time_sum_s * 1e3,
                   step.estimates.ops / n / s * 1e-9, step.estimates.mem / n / s * 1e-9,
                   step.estimates.lds / n / s * 1e-9);
-    const char* colour = run.context.jit ? "\033[35m" : step.ran ? "" : "\033[32m";
+    const char* colour = run.context.jit ? "\033[35m" : first_run ? "\033[32m" : "";
     if (plain || !*colour)
       log::debug(2, std::string(head) + rest);
     else
@@ -184,7 +183,7 @@ void print_line_for(const Step& step, std::optional<double> seconds, const Run& 
   }
 }
 
-// DEBUG=3: how a kernel was optimised, before it runs for the first time here.
+// DEBUG=3: how a kernel was optimised, before it runs for the first time.
 void print_opts(const Step& step) {
   std::string text = "opts of " + step.entry->info.name + ":";
   for (const std::string& opt : step.entry->info.opts) text += " " + opt;
@@ -194,38 +193,40 @@ void print_opts(const Step& step) {
 void run_steps(PreparedLinear& prepared, const Run& run) {
   Tally tally{run.context.update_stats};
   std::vector<Step>& steps = prepared.steps();
+  const bool first_run = prepared.runs == 0;
+  bool view_bound = false;
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& step = steps[i];
     std::optional<double> seconds;
     bool counted = false;
     switch (step.kind) {
     case Step::Kind::Kernel:
-      if (!step.resolved) [[unlikely]]
+      if (step.state == Step::State::Unresolved) [[unlikely]]
         prepared.resolve(step, run.binding, run.make_program, run.context);
-      if (run.opts && !step.ran) [[unlikely]]
+      if (run.opts && first_run) [[unlikely]]
         print_opts(step);
       seconds = run_kernel(run, step);
       break;
     case Step::Kind::Copy:
-      if (!step.resolved) [[unlikely]]
+      if (step.state == Step::State::Unresolved) [[unlikely]]
         prepared.resolve(step, run.binding, run.make_program, run.context);
       seconds = run_copy(run, step);
       break;
     case Step::Kind::View:
-      if (bind_view(run, step)) prepared.view_changed(i);
+      if (bind_view(run, step)) prepared.view_changed(i), view_bound = true;
       continue;
     case Step::Kind::Graph:
-      seconds = run_graph(run, step, counted);
+      seconds = run_graph(run, step, view_bound, counted);
       break;
     }
     if (counted) continue;
     tally.add(step, seconds);
     if (run.lines) {
       tally.flush();
-      print_line_for(step, seconds, run);
+      print_line_for(step, first_run, seconds, run);
     }
-    step.ran = true;
   }
+  ++prepared.runs;
 }
 
 } // namespace
@@ -244,10 +245,11 @@ void run_linear(Device& ambient, const ToProgram& make_program, BufferBinding& b
           .opts = config.debug >= 3,
           .validate = config.validate_with_cpu != 0,
           .profile = profile ? &*profile : nullptr};
-  PreparedLinear& prepared = binding.prepared().get(ambient, make_program, linear, options.jit);
+  PreparedLinear& prepared = PreparedLinears::of(binding).get(ambient, make_program, linear, options.jit);
   prepared.update(binding, make_program, options);
   run_steps(prepared, run);
-  if (environment("TOLK_TEST_POISON") == "1") binding.poison(prepared.arenas());
+  if (test_switches().poison.load(std::memory_order_relaxed)) [[unlikely]]
+    binding.poison(prepared.arenas());
 }
 
 void run_linear(BufferBinding& binding, const UOp& linear, const RunOptions& options) {
@@ -258,10 +260,12 @@ void run_linear(BufferBinding& binding, const UOp& linear, const RunOptions& opt
 void prepare_linear(BufferBinding& binding, const UOp& linear, const VarVals& var_vals,
                     const Progress& progress) {
   static const ToProgram own;
-  binding.prepared()
+  PreparedLinears::of(binding)
       .get(binding.ambient(), own, linear, false, progress)
       .update(binding, own, {.var_vals = var_vals});
 }
+
+uint64_t graph_launches() { return launched.load(std::memory_order_relaxed); }
 
 size_t count_kernels(const UOp& linear) {
   size_t count = 0;

@@ -1,14 +1,13 @@
-// Executes the calls of a LINEAR in order: kernels, copies, views, replayed batches. The one execution path:
-// realising tensors, models and captured functions all come here.
+// Executes the calls of a LINEAR in order: kernels, copies, views, replayed batches. The only execution path,
+// of tensors, models and captured functions.
 //
 //   BufferBinding binding(device("CPU"));
 //   run_linear(binding, schedule.linear, {.var_vals = schedule.vars});
 //
-// The first run of a LINEAR in a binding prepares it (compiles, loads, resolves storage), later runs only
-// launch; what the binding learnt in between (epoch) is taken into account.
+// The first run of a LINEAR in a binding prepares it (compiles, loads, resolves storage); later runs only
+// launch, and resolve again what changed in the binding (BufferBinding::epoch).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "tolk/base/api.h"
@@ -20,13 +19,13 @@ namespace tolk::engine {
 
 using RunOptions = ExecContext;
 
-// Bodies: SINK (compiled first; not with options.jit), PROGRAM, COPY (destination, source), SLICE (out,
-// source: binds `out` to the view that the body describes), CUSTOM_FUNCTION "graph" (engine/graph/graph_call.h).
-// Kernels and copies of multi-device storage run once for each position, with the variable _device_num set to
-// it; a copy of one source to several destinations is a broadcast.
+// Bodies: SINK (compiled first; not with options.jit), PROGRAM, COPY (destination, source; a buffer_copy),
+// SLICE (out, source: binds `out` to the view that the body describes), CUSTOM_FUNCTION "graph"
+// (engine/graph/graph_call.h). Kernels and copies on several devices run once for each position, with the
+// variable _device_num set to it; a copy of one source to several destinations is a broadcast.
 //
 // The observable result is that of strictly sequential execution. Nothing runs unless the whole list is
-// valid. Returns without waiting for the devices unless options.wait; DEBUG >= 2 waits. When a call fails,
+// valid. Returns without waiting for the devices unless options.wait or DEBUG >= 2. When a call fails,
 // earlier ones have run and later ones have not.
 //
 // Throws InvalidArgument: "expected CALL, got <op>", "unexpected call body <op>", "uncompiled kernel in a jit
@@ -38,13 +37,14 @@ TOLK_API void run_linear(Device& ambient, const ToProgram& make_program, BufferB
 // With the binding's ambient device and the engine's own compilation.
 TOLK_API void run_linear(BufferBinding& binding, const UOp& linear, const RunOptions& options = {});
 
-// Compiles, loads and checks without running; run_linear continues from it. `progress` hears of compilation.
+// Compiles, loads and checks without running, for a later run_linear. `progress` is called while kernels
+// compile.
 TOLK_API void prepare_linear(BufferBinding& binding, const UOp& linear, const VarVals& var_vals,
                              const Progress& progress = {});
-// Kernels (launches of PROGRAM, also inside graphs, each position once) and calls of a LINEAR.
+// The number of kernel launches of one run of a LINEAR, those inside graphs and each position included.
 TOLK_API size_t count_kernels(const UOp& linear);
 
-// Executions of graph calls since the process started, recordings included.
-extern TOLK_API std::atomic<uint64_t> graph_launches;
+// Executions of graph calls since the process started, the recording runs included. Any thread.
+TOLK_API uint64_t graph_launches();
 
 } // namespace tolk::engine

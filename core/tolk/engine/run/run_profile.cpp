@@ -19,7 +19,7 @@ ProfileEvent& RunProfile::add(const Step& step, const Position& p, const VarVals
   } else {
     e.kind = ProfileEvent::Kind::Copy;
     const Buffer &to = *p.arguments[0], &from = *p.arguments[1];
-    e.name = copy_name(int64_t(to.bytes()), e.device, from.device().name());
+    e.name = p.copy->display_name;
     use(to), use(from);
   }
   return events_.emplace_back(std::move(e));
