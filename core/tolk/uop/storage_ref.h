@@ -102,9 +102,9 @@ struct DenseRange {
 // The range that a chain of views over storage reads in row-major order, whatever AFTERs it has; nothing when
 // it has gaps or another order, or sizes that are not known. `also`: ops at which a chain may end besides
 // storage, because their value is stored.
-TOLK_API std::optional<DenseRange> dense_range(const UOp& u, const OpSet& also = {});
+std::optional<DenseRange> dense_range(const UOp& u, const OpSet& also = {});
 // The range as a node: the storage itself when that is all of it, else a SLICE of its base.
-TOLK_API UOp storage_node(const DenseRange& range);
+UOp storage_node(const DenseRange& range);
 
 // A SLICE over another source. A SLICE of a SLICE becomes one SLICE of the base; symbolic offsets add up.
 TOLK_API UOp slice_over(const UOp& slice, const UOp& source);

@@ -21,15 +21,15 @@
 namespace tolk::engine {
 namespace {
 
-// What a kernel was compiled for: device, settings that change code, whether arguments may overlap.
+// What a kernel was compiled for.
 struct Variant {
   uint32_t device;
   uint64_t settings;
   bool may_alias;
   auto operator<=>(const Variant&) const = default;
 };
-// Equal kernels are equal nodes, so the node's id finds what was seen before, and the entry keeps the node
-// alive; the content key finds kernels that differ in their name only.
+// Equal kernels are equal nodes, so the first lookup is by node id, and the entry keeps the node alive. The
+// second, by content key, finds kernels that differ in their name only.
 struct KnownSink {
   UOp sink, program;
 };
@@ -40,7 +40,7 @@ struct Caches {
   CacheStats stats;
 };
 Caches& caches() {
-  static auto* all = new Caches; // leaked: programs outlive static destructors harmlessly
+  static auto* all = new Caches; // leaked on purpose: programs may outlive static destructors
   return *all;
 }
 

@@ -13,14 +13,14 @@
 namespace tolk::engine {
 namespace {
 
-constexpr int64_t kMostItems = 1024;
+constexpr int64_t kMaxItems = 1024;
 
 using Size = std::array<int64_t, 3>;
 
 std::vector<int64_t> axis_choices(int64_t extent) {
   std::vector<int64_t> choices;
-  for (int64_t n = 1; n <= kMostItems && n <= extent; n *= 2) choices.push_back(n);
-  if (extent <= kMostItems && (choices.empty() || choices.back() != extent)) choices.push_back(extent);
+  for (int64_t n = 1; n <= kMaxItems && n <= extent; n *= 2) choices.push_back(n);
+  if (extent <= kMaxItems && (choices.empty() || choices.back() != extent)) choices.push_back(extent);
   return choices;
 }
 
@@ -29,7 +29,7 @@ std::vector<Size> candidates(const Size& global) {
   for (int64_t x : axis_choices(global[0]))
     for (int64_t y : axis_choices(global[1]))
       for (int64_t z : axis_choices(global[2]))
-        if (x * y * z <= kMostItems) out.push_back({x, y, z});
+        if (x * y * z <= kMaxItems) out.push_back({x, y, z});
   return out;
 }
 
@@ -58,7 +58,7 @@ Size tune(Device& device, const UOp& program, const ProgramEntry& entry) {
   for (const tolk_param& p : entry.params) {
     if (p.kind != TOLK_PARAM_BUFFER) continue;
     BufferOptions options;
-    options.zeroed = true; // what a kernel uses as an index must be one
+    options.zeroed = true; // values that a kernel uses as indices must be valid ones
     problem.buffers.push_back(
         make_buffer(device, static_cast<DType>(p.dtype), std::max<uint64_t>(p.count, 1), options));
   }
@@ -122,7 +122,7 @@ std::vector<int64_t> optimize_local_size(const LocalSizeProblem& problem, const 
       if (std::optional<double> seconds = trial(buffers, groups, local))
         times[i] = std::min(times[i], *seconds);
     } catch (const Error&) {
-      // A size that the device refuses has lost.
+      // The device refuses the size.
     }
   }
   size_t best = sizes.size();

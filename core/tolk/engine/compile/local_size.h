@@ -1,4 +1,4 @@
-// The size of a work-group, found by timing, for kernels whose code leaves it open.
+// Work-group sizes by timing, for kernels whose code leaves the size open.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@
 
 namespace tolk::engine {
 
-// Launches one trial: buffers, groups, work-items of a group; gives seconds, or nothing when unknown.
+// Launches one trial: buffers, number of groups, work-items of a group. Returns seconds, or nothing when they
+// are unknown.
 using LocalSizeTrial = std::function<std::optional<double>(
     std::span<const BufferRef> buffers, std::array<int64_t, 3> groups, std::array<int64_t, 3> local)>;
 
@@ -23,22 +24,22 @@ struct LocalSizeProblem {
   std::vector<int64_t> global;     // work-items per axis, up to three
   std::vector<BufferRef> buffers;  // arguments of the kernel
   std::vector<int> written;        // positions that the kernel writes: trials get scratch storage there
-  bool non_uniform_groups = false; // sizes that do not divide may be launched
+  bool non_uniform_groups = false; // the device takes sizes that do not divide the extent
   uint64_t seed = 0;               // of the order of trials
 };
 
-// Tries every size whose axes are powers of two up to 1024 or the extent itself, none above the extent and no
-// product above 1024, each twice, in a random but reproducible order; the smallest single time wins, then the
-// larger product, then the smaller axes. Sizes that do not divide the extent are only tried on devices with
-// non-uniform groups. A trial that throws or has no time loses. User data is safe: written positions, and the
-// first buffer when it occurs again, are scratch storage during the trials. An empty `global` gives an empty
-// result. Throws InvalidArgument "all optimize_local_size exec failed".
+// Tries every size whose axes are powers of two up to 1024 or the whole extent, with no axis above its extent
+// and no product above 1024: each twice, in a random but reproducible order. The smallest single time wins,
+// then the larger product, then the smaller axes. Sizes that do not divide the extent are tried only with
+// non-uniform groups. A trial that throws or has no time loses. User data is not changed: written positions,
+// and the first buffer when it occurs again, are scratch storage during the trials. An empty `global` has an
+// empty result. Throws InvalidArgument "all optimize_local_size exec failed".
 TOLK_API std::vector<int64_t> optimize_local_size(const LocalSizeProblem& problem,
                                                   const LocalSizeTrial& trial);
 
-// The PROGRAM with a work-group size for the device: tuned, on scratch storage, when all its sizes are known,
-// by sizes that divide; groups of one when one is symbolic or the trials fail. The same node when its size is
-// set already or the device has no work-groups. Results are kept for the process, dropped by clear_caches.
+// The PROGRAM with a work-group size for the device. When all sizes are known, sizes that divide them are
+// timed on scratch storage; groups of one when a size is symbolic or the trials fail. The same node when its
+// size is set or the device has no work-groups. Results are cached for the process until clear_caches.
 TOLK_API UOp with_tuned_local_size(Device& device, const UOp& program);
 
 // For clear_caches.

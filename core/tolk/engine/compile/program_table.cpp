@@ -171,7 +171,7 @@ size_t program_table_size() {
 
 void sweep_program_table() {
   Table& t = table();
-  std::vector<std::shared_ptr<const ProgramEntry>> gone; // destroyed without the lock: nodes go with them
+  std::vector<std::shared_ptr<const ProgramEntry>> gone; // destroyed without the lock, with their nodes
   std::lock_guard lock(t.mutex);
   for (auto it = t.entries.begin(); it != t.entries.end();) {
     if (it->second.second.use_count() > 1) {
@@ -192,8 +192,8 @@ LaunchDims launch_dims(const ProgramEntry& entry, const VarVals& var_vals) {
     local[i] = size_value(entry.local[i], entry.info.local[i], entry, var_vals);
   }
   if (!entry.local_free) dims.local = local;
-  for (const VarInfo& v : entry.info.vars) // one group for each value of the thread number
-    if (is_runtime_variable(v.name)) dims.global[0] = v.max + 1;
+  for (const auto& [name, index] : runtimevars(entry.info)) // one group for each value of the thread number
+    dims.global[0] = entry.info.vars[size_t(index)].max + 1;
   return dims;
 }
 

@@ -1,6 +1,6 @@
 // Compiled kernels as graph nodes. A PROGRAM node has the kernel's SINK as its source and a number as its
-// arg; the number names an immutable entry of the process's table, which holds what a launch must know, the
-// source text and the compiled bytes. Equal entries are one entry and so one node.
+// arg: the index of an immutable entry in the process's table, with launch information, source text and
+// compiled bytes. Equal entries are one entry and so one node.
 //
 //   UOp program = program_node({.sink = sink, .device = "CPU", .info = info, .binary = bytes});
 //   const ProgramEntry& entry = program_entry(program);
@@ -30,22 +30,22 @@ struct ProgramEntry {
   // Sizes that depend on variables, as Index expressions over VARs; null: the number in `info`. `global` is
   // info.grid, `local` info.local.
   std::array<UOp, 3> global, local;
-  // The code leaves the size of a work-group open: the global sizes count work-items then, and a launch uses
-  // groups of one, until optimize_local_size found better.
+  // The code leaves the work-group size open: the global sizes count work-items, and a launch uses groups of
+  // one until optimize_local_size found a better size.
   bool local_free = false;
-  std::string text;   // source text; empty for targets that take the flat kernel
-  std::string binary; // compiled bytes; empty for targets that take the flat kernel
-  std::shared_ptr<const codegen::Kernel> kernel; // the flat kernel; null when not made by codegen
+  std::string text;                              // source text; empty for targets that take the kernel IR
+  std::string binary;                            // compiled bytes; empty for targets that take the kernel IR
+  std::shared_ptr<const codegen::Kernel> kernel; // the kernel IR; null when not made by codegen
   std::vector<tolk_param> params;                // of the launch: buffers first, then values
   uint32_t target_index = 0, flags = 0;          // of the device's targets; TOLK_SOURCE_*
-  std::string target_key;                        // Device::compiler_key: who can load the bytes
+  std::string target_key;                        // Device::compiler_key of devices that can load the bytes
   bool may_alias = false;                        // written arguments may overlap others
   ContentKey code_key;                           // of the loadable code; filled by program_node
   bool has_binary() const { return kernel != nullptr || !binary.empty(); }
 };
 
-// The node of an entry; the node keeps the entry alive. `params` may be left empty: then it is made from
-// `info` (buffers of unknown size, values of their ranges).
+// The node of an entry, which keeps the entry alive. Empty `params` are derived from `info`: buffers of
+// unknown size, values with their ranges.
 TOLK_API UOp program_node(ProgramEntry entry);
 // The entry of a PROGRAM node. Throws InvalidArgument for another op, InternalError for a number that no
 // entry has.
@@ -53,9 +53,9 @@ TOLK_API const ProgramEntry& program_entry(const UOp& program);
 TOLK_API std::shared_ptr<const ProgramEntry> program_entry_ref(const UOp& program);
 // The same program with other launch sizes.
 TOLK_API UOp with_local_size(const UOp& program, const std::array<int64_t, 3>& local);
-// Entries that live.
+// The number of live entries.
 TOLK_API size_t program_table_size();
-// Drops entries that no node holds; for clear_caches.
+// Drops entries without a node; for clear_caches.
 void sweep_program_table();
 
 struct LaunchDims {
@@ -64,13 +64,13 @@ struct LaunchDims {
   bool empty() const { return global[0] == 0 || global[1] == 0 || global[2] == 0; }
   bool operator==(const LaunchDims&) const = default;
 };
-// Evaluates symbolic sizes. Throws InvalidArgument for a missing variable, named with the kernel, and for a
-// negative size. A size of zero is legal: nothing runs.
+// Evaluates symbolic sizes. Throws InvalidArgument for a missing variable, naming it and the kernel, and for
+// a negative size. A size of zero is legal: nothing runs.
 TOLK_API LaunchDims launch_dims(const ProgramEntry& entry, const VarVals& var_vals);
 // One value for each info.vars, in order; 0 for runtime variables. Throws InvalidArgument `unbound variable
-// "n" used by <kernel>` and for a value outside the variable's range. More variables than needed are fine.
+// "n" used by <kernel>` and for a value outside the variable's range. Other variables are ignored.
 TOLK_API std::vector<int64_t> vals(const ProgramInfo& info, const VarVals& var_vals);
-// Variables that the launch fills itself (core_id), with their position in info.vars.
+// Variables that the launch sets itself (core_id), with their index in info.vars.
 TOLK_API std::vector<std::pair<std::string, int>> runtimevars(const ProgramInfo& info);
 TOLK_API bool is_runtime_variable(const std::string& name);
 

@@ -1,4 +1,4 @@
-// What memory planning must know of devices, which the schedule layer cannot ask itself.
+// Device limits for memory planning; the schedule layer has no access to devices.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Dependencies between operations, from the bytes that each reads and writes.
 //
 //   DepsTracker tracker;
-//   std::vector<DepsTracker::Access> all{{base, 0, 12, true}}, part{{base, 4, 8, true}};
-//   std::vector<DepsTracker::Access> rest{{base, 0, 4, false}};
+//   std::vector<StorageUse> all{{{base, 0, 12}, true}}, part{{{base, 4, 8}, true}};
+//   std::vector<StorageUse> rest{{{base, 0, 4}, false}};
 //   tracker.access(all, 0);  // {}
 //   tracker.access(part, 1); // {0}
 //   tracker.access(rest, 2); // {0}: the bytes that 1 did not write

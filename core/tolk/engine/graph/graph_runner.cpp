@@ -256,12 +256,12 @@ void GraphRunner::apply_changes(PreparedLinear& calls) {
     const Position& p = calls.steps()[nodes_[n].step].positions[nodes_[n].position];
     nodes_[n].values = p.values, nodes_[n].grid = p.grid, nodes_[n].local = p.local;
   }
-  changes_.clear(); // has what was replaced
+  changes_.clear(); // holds the replaced buffers
 }
 
 bool GraphRunner::fall_back() {
   fallbacks.fetch_add(1, std::memory_order_relaxed);
-  changes_.clear(); // its buffers are not ours to keep
+  changes_.clear(); // do not retain the caller's buffers
   return false;
 }
 
@@ -275,7 +275,7 @@ bool GraphRunner::run(BufferBinding& binding, PreparedLinear& calls, const ExecC
     bool all = graph_ && stale(binding);
     if (graph_) {
       if (!find_changes(calls, all)) return false;
-      // Inputs that ask for another program are inputs that overlap: this run alone goes without the graph.
+      // Overlapping inputs need another program: only this run takes the calls one by one.
       if (changes_.rerecord && !all) return fall_back();
       if (changes_.rerecord) forget();
     }

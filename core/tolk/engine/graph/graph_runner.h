@@ -23,7 +23,7 @@ namespace tolk::engine {
 
 // Runs that took the calls one by one because arguments newly overlapped, since the process started. Any
 // thread.
-TOLK_API uint64_t graph_fallbacks();
+uint64_t graph_fallbacks();
 
 class TOLK_API GraphRunner final : public GraphCall {
 public:

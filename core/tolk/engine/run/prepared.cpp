@@ -80,7 +80,7 @@ Step step_for(const UOp& call, bool jit) {
   return step;
 }
 
-// Bodies that no run can take are refused before anything is compiled.
+// Refuses unknown bodies before anything is compiled.
 void check_bodies(const std::vector<UOp>& calls, bool jit) {
   OpSet known(Op::SINK, Op::PROGRAM, Op::COPY, Op::SLICE);
   for (const UOp& call : calls)
@@ -200,10 +200,10 @@ void PreparedLinear::update(BufferBinding& binding, const ToProgram& make_progra
   if (!all && !reads_inputs && !new_vars) return;
   bool new_inputs = all || inputs_ != context.input_uops || overlay_ != context.input_overlay;
   if (!new_inputs && !new_vars) return;
-  epoch_.reset(); // until everything went well
+  epoch_.reset(); // set again at the end: an exception below leaves the list out of date
   for (Step& step : steps_) {
     if (step.kind == Step::Kind::View) continue;
-    if (step.kind == Step::Kind::Graph) { // now, so that what cannot run is known before anything does
+    if (step.kind == Step::Kind::Graph) { // here, so that errors come before anything runs
       if (!step.inner)
         step.inner = &PreparedLinears::of(binding).get(ambient_, make_program, graph_linear(step.call), true);
       step.inner->update(binding, make_program, context);
@@ -348,16 +348,16 @@ void PreparedLinear::set_values(Step& step, const VarVals& vars) {
     const VarVals& all = multi ? with_position : vars;
     std::vector<int64_t> values = vals(info, all);
     p.values.clear();
-    for (size_t i = 0; i < values.size(); ++i) // the device fills the others itself
+    for (size_t i = 0; i < values.size(); ++i) // the launch sets the others
       if (!is_runtime_variable(info.vars[i].name)) p.values.push_back(values[i]);
-    if (!symbolic && p.grid[0] != 0) continue; // its sizes are known since the first time
+    if (!symbolic && p.grid[0] != 0) continue; // constant sizes, set before
     LaunchDims dims = launch_dims(*step.entry, all);
     p.grid = narrowed(dims.global, info.name);
     p.local = narrowed(dims.local.value_or(std::array<int64_t, 3>{1, 1, 1}), info.name);
   }
 }
 
-// `before`: the positions up to now, whose runners serve again where devices and size are the same.
+// `before`: the previous positions, whose runners are reused where devices and size are the same.
 void PreparedLinear::resolve_copy(Step& step, std::vector<Position> before) {
   std::vector<std::vector<BufferRef>> pairs;
   if (is_multi(step.bound[0]) && !is_multi(step.bound[1])) { // one source to every destination

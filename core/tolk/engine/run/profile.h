@@ -1,6 +1,6 @@
-// What ran when: an event for each kernel, copy and graph, for a program that asks and for files.
+// Execution profiles: an event for each kernel, copy and graph, in memory or in a file.
 //
-//   engine::Profile profile;                  // from here on, what any thread runs
+//   engine::Profile profile;                  // records from here on, on all threads
 //   model.run(inputs);
 //   for (const engine::ProfileEvent& e : profile.events()) std::puts(e.name.c_str());
 //   engine::write_trace("trace.json", profile.events());
@@ -8,9 +8,9 @@
 // The setting PROFILE=FILE writes the same events while the process runs: a Chrome trace, which Perfetto and
 // chrome://tracing open. Every device is a track, a graph's launches lie inside of it.
 //
-// While somebody listens, every launch and copy is waited for, as with DEBUG=2, so host and device do not
-// overlap, and graphs time their nodes. Otherwise a run pays for one look at a flag. Runs that count in no
-// statistics (tuning, validation, internal copies) give no events.
+// While a profile is taken, every launch and copy is waited for, as with DEBUG=2, so host and device do not
+// overlap, and graphs time their nodes. Otherwise a run only tests a flag. Runs that do not count in the
+// statistics (tuning, validation, internal copies) have no events.
 #pragma once
 
 #include <cstdint>
@@ -38,13 +38,14 @@ struct ProfileEvent {
   std::vector<Range> buffers;        // a kernel's in the order of its parameters; a copy's target and source
   VarVals var_vals;                  // of the variables that the kernel has
   bool in_graph = false;             // part of the graph whose event stands before it
-  // The backend does not time nodes: the graph's time divided evenly. Or VALIDATE_WITH_CPU is in the time.
+  // The times are no measurement: the graph's time divided evenly, since the backend does not time nodes; or
+  // the time includes VALIDATE_WITH_CPU.
   bool estimated = false;
 };
 TOLK_API const char* kind_name(ProfileEvent::Kind kind);
 
-// Events of runs that end while it lives. Several may live at once. Any thread may ask for the events while
-// others run.
+// Collects the events of runs that end during its lifetime. Several may exist at once. `events` may be called
+// on any thread while others run.
 class TOLK_API Profile {
 public:
   Profile();
@@ -63,10 +64,10 @@ private:
 // Writes a whole Chrome trace. Throws DeviceError when the file cannot be written.
 TOLK_API void write_trace(const std::string& file, std::span<const ProfileEvent> events);
 
-// Whether a run of this thread should be recorded: somebody listens, or PROFILE names a file. Throws
-// DeviceError when that file cannot be written.
+// Whether runs are to be recorded: a Profile exists, or PROFILE names a file. Throws DeviceError when that
+// file cannot be written.
 bool profiling();
-// Hands events to everybody who listens. Does not throw: what fails is a warning.
+// Adds events to all profiles. Does not throw: failures are warnings.
 void record_events(std::vector<ProfileEvent> events) noexcept;
 
 } // namespace tolk::engine

@@ -161,8 +161,8 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, 
   auto [writes, host_data] = below(roots, current);
   std::vector<UOp> results;
   if (is_capturing()) {
-    // What was assigned before the capture is no part of it: replays would assign it again. Nor is the first
-    // copy of data to its device: replays would read the data and not what is assigned to the tensor later.
+    // Writes assigned before the capture run now: replays would repeat them. So do copies of staged host
+    // data: replays would overwrite what is assigned to the tensor later.
     std::vector<UOp> older;
     for (const UOp& write : writes)
       if (is_older_than_capture(write)) older.push_back(write);

@@ -1,4 +1,4 @@
-// Computing tensor nodes: schedule, compile, run, and remember the results.
+// Computes tensor nodes: schedules, compiles, runs, and links the nodes to their results.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,19 @@
 
 namespace tolk::engine {
 
-// A schedule that is compiled but not run. `results[i]` denotes the value of root i once it ran; run it again
-// after the inputs' storage got new contents. One run at a time.
+// A compiled schedule. `results[i]` is the value of root i after a run; it may run again after the inputs'
+// storage was written. One run at a time.
 struct TOLK_API Prepared {
   UOp linear;
   VarVals vars;
-  std::shared_ptr<BufferBinding> binding; // storage of the temporaries, and the prepared form
+  std::shared_ptr<BufferBinding> binding; // storage of temporaries and run state; null when nothing runs
   std::vector<UOp> results;
   double schedule_ms = 0, compile_ms = 0;
 
   void run() const;
   size_t kernel_count() const { return linear ? count_kernels(linear) : 0; }
 };
-// `device` is where values without a device (constants) are stored; empty means the default one.
+// `device` stores values that name no device (constants); empty means the default one.
 TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},
                           const Progress& progress = {});
 
@@ -33,19 +33,18 @@ TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device 
 // capturer gets the schedule, without a memory plan, and the one returned has no calls.
 TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device = {});
 
-// Prepares and runs, or only records while this thread captures. Every root remembers its result
-// (schedule::Realized), so graphs built on it later do not compute it again. Gives the results: movement
-// chains over storage as of its version. Every BUFFER that is written gets the number of its write
-// (uop/state.h).
+// Compiles and runs, or only records while this thread captures. Returns the results: views over storage, as
+// of its version. Every root is linked to its result (schedule::Realized), so later graphs do not compute it
+// again, and every written BUFFER records the number of its write (uop/state.h).
 //
-// `current`: storage below the roots is named with its version, a BUFFER alone being version 0; throws
-// InvalidArgument "was assigned to after" when it was written since, unless a capture keeps that version.
-// Otherwise names of storage mean what it holds.
+// With `current`, storage below the roots is read as of the version that it names, a BUFFER alone being
+// version 0; throws InvalidArgument "was assigned to after" when it was written since, unless a capture
+// retains that version. Without, the present contents are read.
 TOLK_API std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device = {},
                                   bool current = false);
 
-// Row-major bytes of a realised node with contiguous storage, of a replica those on its first device; waits
-// for the device.
+// The row-major bytes of a realised node with contiguous storage, of a replica those on its first device.
+// Waits for the device.
 TOLK_API std::vector<std::byte> read_bytes(const UOp& result);
 
 } // namespace tolk::engine

@@ -88,7 +88,7 @@ std::optional<double> run_copy(const Run& run, Step& step) {
   // Copies to several devices run side by side: all are submitted before any is waited for.
   const bool together = step.positions.size() > 1;
   for (Position& p : step.positions) {
-    // Whoever wrote the source since gave each side memory of its own.
+    // A write to either side since then made the memory separate (copy-on-write).
     p.in_place = p.in_place && same_memory(*p.arguments[0], *p.arguments[1]);
     if (!p.in_place) p.copy->call(p.arguments, run.context.var_vals, run.wait && !together, {});
   }

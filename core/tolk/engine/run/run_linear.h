@@ -45,6 +45,6 @@ TOLK_API void prepare_linear(BufferBinding& binding, const UOp& linear, const Va
 TOLK_API size_t count_kernels(const UOp& linear);
 
 // Executions of graph calls since the process started, the recording runs included. Any thread.
-TOLK_API uint64_t graph_launches();
+uint64_t graph_launches();
 
 } // namespace tolk::engine

@@ -1,4 +1,4 @@
-// Collects the events of one run of a LINEAR; internal to run_linear.
+// The profile events of one run of a LINEAR; internal to run_linear.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace tolk::engine {
 class RunProfile {
 public:
   RunProfile() = default;
-  ~RunProfile() { record_events(std::move(events_)); } // also of a run that failed later
+  ~RunProfile() { record_events(std::move(events_)); } // including those of a failed run
   RunProfile(const RunProfile&) = delete;
   RunProfile& operator=(const RunProfile&) = delete;
 
@@ -27,7 +27,7 @@ public:
   // One launch or copy of a step.
   ProfileEvent& add(const Step& step, const Position& position, const VarVals& vars, uint64_t begin_ns,
                     uint64_t end_ns);
-  // A graph and, inside its time, its launches, as the graph timed them or in equal parts.
+  // A graph and its launches, with the times that the graph measured, else in equal parts of its time.
   void add_graph(GraphCall& graph, const PreparedLinear& calls, const std::string& ambient,
                  const VarVals& vars, uint64_t begin_ns, uint64_t end_ns);
 

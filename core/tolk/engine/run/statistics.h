@@ -1,4 +1,4 @@
-// What the process executed since its start or the last reset, and the memory it holds.
+// Counters of what the process executed since its start or the last reset, and of the memory it holds.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tolk::engine {
 
-// Kernels and copies count once for each device position, a graph call counts 1 with the sums of its inner
-// calls, so everything but kernel_count is the same with and without batching. Runs with update_stats false
-// (validation, tuning, internal copies) count nothing.
+// Kernels and copies count once for each device position. A graph call counts as one kernel with the work of
+// its inner calls, so only kernel_count depends on batching. Runs with update_stats false (validation,
+// tuning, internal copies) do not count.
 struct TOLK_API GlobalCounters {
   int64_t global_ops = 0, global_mem = 0; // arithmetic operations; bytes touched
   int64_t kernel_count = 0;
   double time_sum_s = 0; // of timed runs only
-  // Live storage of buffers; imported memory, views and what is cached for reuse do not count.
+  // Bytes of live buffers, without imported memory, views and blocks cached for reuse.
   int64_t mem_used = 0;
   std::map<std::string, int64_t> mem_used_per_device;
 

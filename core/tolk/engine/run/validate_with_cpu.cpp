@@ -15,7 +15,7 @@
 namespace tolk::engine {
 namespace {
 
-constexpr double kMostOperations = 1e8;
+constexpr double kMaxOperations = 1e8;
 
 using Bytes = std::vector<std::byte>;
 
@@ -34,9 +34,9 @@ double element(DType dtype, const Bytes& bytes, size_t i) {
   return is_signed(dtype) ? double(int64_t(word << (64 - 8 * width)) >> (64 - 8 * width)) : double(word);
 }
 
-// How far two results of one kernel may lie apart: the order of a sum is free, so an error scales with the
-// summands, for which the largest value of the buffer stands.
-double allowed(DType dtype, double scale) {
+// The tolerance between two results of one kernel. The order of a sum is free, so the error scales with the
+// summands, and the largest value of the buffer estimates these.
+double tolerance(DType dtype, double scale) {
   switch (dtype) {
   case DType::F64:
     return 1e-10 * scale;
@@ -49,13 +49,13 @@ double allowed(DType dtype, double scale) {
   }
 }
 
-// The least precise float type in which the kernel computes: a result cannot be better than its parts, as
-// when an f32 sum is stored as f64.
+// The least precise float type that the kernel computes in, which bounds the precision of its results: an f32
+// sum may be stored as f64.
 DType least_precise(const UOp& sink, DType result) {
   const OpSet moves(Op::CAST, Op::BITCAST, Op::WHERE);
   for (const UOp& u : toposort(sink))
     if (is_float(u.dtype()) && u.is(ops::Elementwise | OpSet(Op::REDUCE)) && !u.is(moves) &&
-        allowed(u.dtype(), 1) > allowed(result, 1))
+        tolerance(u.dtype(), 1) > tolerance(result, 1))
       result = u.dtype();
   return result;
 }
@@ -70,7 +70,7 @@ void compare(const std::string& kernel, const std::string& device, size_t argume
   for (size_t i = 0; i < count; ++i) {
     double g = element(dtype, got, i), w = element(dtype, want, i);
     bool same = g == w || (std::isnan(g) && std::isnan(w));
-    if (same || (is_float(dtype) && std::abs(g - w) <= allowed(computed_in, scale))) continue;
+    if (same || (is_float(dtype) && std::abs(g - w) <= tolerance(computed_in, scale))) continue;
     char text[200];
     std::snprintf(text, sizeof text, ", argument %zu, element %zu: %.9g, the interpreter has %.9g", argument,
                   i, g, w);
@@ -83,7 +83,7 @@ void compare(const std::string& kernel, const std::string& device, size_t argume
 void run_validated(const Step& step, const Position& position) {
   const ProgramInfo& info = step.entry->info;
   const std::string& where = position.device->name();
-  bool check = info.flops <= kMostOperations && where.rfind("INTERP", 0) != 0;
+  bool check = info.flops <= kMaxOperations && where.rfind("INTERP", 0) != 0;
   std::vector<Bytes> before;
   if (check)
     for (Buffer* buffer : position.ordered) before.push_back(contents(*buffer));
@@ -96,7 +96,7 @@ void run_validated(const Step& step, const Position& position) {
   Device& interpreter = device("INTERP");
   UOp program = compile_kernel(interpreter, {}, step.entry->sink, false);
   const ProgramEntry& reference = program_entry(program);
-  // The two forms may list the arguments and the variables in another order.
+  // The two programs may order arguments and variables differently.
   const std::vector<int>&mine = info.globals, &theirs = reference.info.globals;
   std::vector<BufferRef> buffers;
   std::vector<Buffer*> ordered;
