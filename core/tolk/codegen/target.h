@@ -1,4 +1,4 @@
-// What code generation must know about a device, as plain facts. The engine fills it from tolk_caps and
+// The properties of a device that code generation depends on. The engine fills it from tolk_caps and
 // tolk_target; a test writes one by hand.
 #pragma once
 

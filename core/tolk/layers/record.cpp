@@ -187,7 +187,7 @@ tolk_status RecordLayer::buffer_map(tolk_buffer* buffer, uint64_t offset, uint64
   if (status != TOLK_OK || !*out || it == buffers_.end() || size == 0) return status;
   Memory& m = *it->second.memory;
   Window w{static_cast<const char*>(*out), offset, size, false, {}, false};
-  // What is there now is the device's doing, or nobody's.
+  // The present contents come from the device, or are undefined.
   if (!m.dirty) w.known = content_key({w.bytes, w.size}), w.seen = true;
   m.windows.push_back(w);
   return status;

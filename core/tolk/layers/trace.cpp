@@ -2,8 +2,8 @@
 //
 //   tolk: trace: [1] CPU buffer.create(device=d1, desc={device, 4096 bytes, usage 15}) -> OK, b7  1834 ns
 //
-// Handles read as a letter and a number in order of appearance, so that two runs of a program give the same
-// text but for times and addresses.
+// Handles read as a letter and a number in order of appearance, so two runs of a program give the
+// same trace except for times and addresses.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -30,7 +30,7 @@ struct Output {
   bool failed = false;
 };
 
-// By place; for ever, since plugins may be called until the process ends.
+// By place; never freed, since plugins may be called until the process ends.
 Output& output(const std::string& place) {
   static auto* mutex = new std::mutex;
   static auto* all = new std::map<std::string, std::unique_ptr<Output>>;

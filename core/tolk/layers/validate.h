@@ -169,7 +169,7 @@ constexpr uint32_t limit(uint64_t timeout_ns) {
 }
 
 // One call of the interface. Holds the layer's lock while it checks, and gives it up around the plugin's own
-// function. After the first broken rule the call is over: `refuse` says so to the caller.
+// function. After the first broken rule the call is over: `refuse` reports it to the caller.
 class Call {
 public:
   Call(ValidateLayer& layer, const char* name);

@@ -19,7 +19,7 @@ struct HostContext {
   std::string compiler_id;
   std::atomic<uint64_t> live_allocations{0}, live_bytes{0};
   std::mutex mutex;
-  std::map<std::string, std::string, std::less<>> options; // texts handed out by config_get, by key
+  std::map<std::string, std::string, std::less<>> options; // strings returned by config_get, by key
   std::string cache_folder;
   bool cache_folder_known = false;
 

@@ -41,8 +41,8 @@ struct EntryResult {
   std::string text;
 };
 
-// Runs the entry on a thread of its own; nothing when it does not come back in time. Then the thread, the
-// library and the host table stay for ever, since the entry may go on using them.
+// Runs the entry on its own thread; returns nothing if it does not return in time. The thread, the library and
+// the host table are then leaked on purpose, since the entry may go on using them.
 std::optional<EntryResult> call_entry(decltype(&tolk_plugin_entry_v1) entry, const tolk_host* host,
                                       std::chrono::milliseconds patience) {
   std::packaged_task<EntryResult()> task([entry, host] {
@@ -71,7 +71,7 @@ bool good_name(const char* name) {
   return true;
 }
 
-// One sub-table: its least size (through its last mandatory entry) and its entries that must be set.
+// One sub-table: its minimum size (through its last mandatory entry) and its mandatory entries.
 struct Requirement {
   const char* name;
   bool present;

@@ -27,7 +27,7 @@ public:
   // Whether a file begins as saved models do; false for what cannot be read.
   static bool is_one(const std::string& path);
   // `device` as DEVICE=, empty for the default. On another kind of device than the file was made for, the
-  // kernels are compiled anew, and so for settings that ask for other code (engine/capture/saved_capture.h). Throws,
+  // kernels are compiled again, and so for settings that ask for other code (engine/capture/saved_capture.h). Throws,
   // always with the file's name, FormatError: damage, or a capture that is no model; InvalidArgument,
   // DeviceError, CompileError, OutOfMemory.
   static SavedModel load(const std::string& path, const std::string& device = {});

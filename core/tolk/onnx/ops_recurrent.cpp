@@ -29,7 +29,7 @@ Activation activation_named(OpCall& op, const std::string& name, double alpha, d
   op.fail("activation \"" + name + "\" is not known");
 }
 
-// What the three kinds share: directions, layout, sequence lengths, clipping, and the walk over time.
+// What the three kinds share: directions, layout, sequence lengths, clipping, and the iteration over time.
 struct Layer {
   OpCall& op;
   Tensor x, w, r, bias, lengths; // x (T, N, I); w (D, G*H, I); r (D, G*H, H); bias (D, 2*G*H)

@@ -1,6 +1,6 @@
-// The payload of a node: one word inline, and rarely a list of integers and texts. The list form is interned,
-// so equality is two compares, and one printer, one parser and one serialiser serve every op. It goes with
-// its last user: a node, in whatever home, or an Arg.
+// The payload of a node: one inline word, and rarely a list of integers and strings. Lists are interned, so
+// equality is two compares, and one printer, parser and serialiser serve every op. A list lives as long as its
+// last user: a node in the global table or an arena, or an Arg.
 #pragma once
 
 #include <atomic>

@@ -29,8 +29,8 @@ Result wrapped(DType dtype, Wide value) {
   return whole(value);
 }
 
-// A product of 64-bit values fits 128 bits, but for two large unsigned ones, where wrapping in 128 bits is
-// right too.
+// A product of 64-bit values fits 128 bits, except for two large unsigned ones, where wrapping in 128 bits is
+// also right.
 Wide multiply(Wide a, Wide b) { return Wide((unsigned __int128)a * (unsigned __int128)b); }
 
 Result on_integers(Op op, DType dtype, std::span<const Scalar> s) {

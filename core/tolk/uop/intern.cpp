@@ -41,7 +41,7 @@ uint64_t key_hash(Op op, DType dtype, int lanes, std::span<const UOp> src, const
 }
 
 // Small constants and powers of two are everywhere; counting them would make every thread write the same
-// line. They stay for ever, so they must not be too many.
+// line. They are never freed, so there must be few.
 bool is_shared_constant(const NodeKey& key) {
   return key.op == Op::CONST && !key.arg.data &&
          (key.arg.word + 64 < 8192 || (!is_float(key.dtype) && std::has_single_bit(key.arg.word)));

@@ -1,6 +1,6 @@
-// Content key of a graph: 128 bits over op, dtype, lanes, arg and structure, the same in every process and
-// home. Ids and addresses play no part; slots do. Equal keys are taken for equal graphs, in memory and on
-// disk; adding an op or a dtype changes every key.
+// Content key of a graph: 128 bits over op, dtype, lanes, arg and structure, equal in every process and node
+// store. It includes slots, but no ids or addresses. Equal keys are assumed to mean equal graphs, in memory and
+// on disk. Adding an op or a dtype changes every key.
 #pragma once
 
 #include <span>

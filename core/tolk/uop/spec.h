@@ -1,5 +1,5 @@
 // The verifier: what a graph may contain at each stage, as tables of rules. It runs between stages in builds
-// with TOLK_VERIFY, and turns a pass that went wrong into an error at its own door.
+// with TOLK_VERIFY, so a faulty pass is an error where it went wrong.
 #pragma once
 
 #include "tolk/uop/uop.h"
@@ -14,8 +14,8 @@ enum class Stage : uint8_t {
 };
 TOLK_API const char* name(Stage stage);
 
-// Throws InternalError that names the stage, the rule, what it asks for, and the node. Iterative; linear in
-// the graph, but for the sets of open loops in kernels.
+// Throws InternalError that names the stage, the rule, what it requires, and the node. Iterative; linear in
+// the graph, except for the sets of open loops in kernels.
 TOLK_API void verify(const UOp& root, Stage stage);
 
 // `verify`, where it is compiled in.

@@ -46,14 +46,14 @@ enum class Through : uint8_t {
 constexpr Through operator|(Through a, Through b) { return Through(uint8_t(a) | uint8_t(b)); }
 constexpr bool has(Through set, Through part) { return (uint8_t(set) & uint8_t(part)) == uint8_t(part); }
 
-// Whether the walk goes on to the node's first source.
+// Whether the traversal continues to the node's first source.
 inline bool passes(const UOp& u, Through through) {
   if (u.is(ops::View)) return true;
   if (u.is(Op::AFTER)) return has(through, is_state(u) ? Through::States : Through::Writes);
   return u.is(Op::PAD) && has(through, Through::Pads);
 }
 
-// The first node on the way down that the walk does not pass. Allocates nothing; valid as long as `u`.
+// The first node on the way down at which the traversal stops. Allocates nothing; valid as long as `u`.
 inline const UOp& below_views(const UOp& u, Through through = Through::Writes) {
   const UOp* at = &u;
   while (passes(*at, through)) at = &at->src(0);

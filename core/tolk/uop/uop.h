@@ -37,8 +37,8 @@ struct ShapeData;
 class TOLK_API UOpAttachment {
 public:
   virtual ~UOpAttachment();
-  // Once true, for ever: the node stands for something else than a new node of its content would, so `make`
-  // does not find it any more. Called under a lock of the node table; takes none.
+  // Once true, always true: the node stands for something else than a new node of its content would, so `make`
+  // no longer finds it. Called under a lock of the node table; takes none.
   virtual bool outdated() const { return false; }
 };
 

@@ -9,7 +9,7 @@
 
 namespace tolk::codegen {
 
-// The graph with only operations that the flat form and the target have.
+// The graph in operations that kernel IR and the target have.
 UOp decompose(const UOp& sink, const Target& target);
 
 // The parts. The rules' context is the Target.

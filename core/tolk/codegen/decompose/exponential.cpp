@@ -1,6 +1,6 @@
-// EXP, EXP2, LOG and LOG2 of f32 and f64. Polynomials are least-maximum fits of our own. Largest errors are
-// stated and held by the sweeps in tests/unit/codegen. Special values follow from the arithmetic: NaN passes
-// through every step.
+// EXP, EXP2, LOG and LOG2 of f32 and f64. Polynomials are minimax fits of this project, except that of the f64
+// logarithms, which is fdlibm's. The sweeps in tests/unit/codegen check the stated maximum errors. Special values
+// follow from the arithmetic: NaN passes through every step.
 #include <cmath>
 
 #include "tolk/codegen/decompose/decompose.h"
@@ -9,7 +9,7 @@
 namespace tolk::codegen {
 namespace {
 
-// value * 2^n for n down to twice the least exponent: two factors, so that the one rounding comes last.
+// value * 2^n for n down to twice the minimum exponent: two factors, so that the only rounding comes last.
 UOp scale(const FloatMath& m, const UOp& value, const UOp& n) {
   UOp half = alu(Op::SHR, n, m.whole(1));
   return value * m.power_of_two(half) * m.power_of_two(alu(Op::SUB, n, half));
@@ -76,7 +76,7 @@ UOp with_specials(const FloatMath& m, const UOp& x, const UOp& result) {
   return where(less(zero, x), where(less(x, infinity), result, x), rest);
 }
 
-// log(1 + f) - (f - f*f/2) of f64, by s = f / (2 + f): the fit of fdlibm.
+// log(1 + f) - (f - f*f/2) of f64, by s = f / (2 + f): Lg1 to Lg7 of fdlibm's e_log.c.
 UOp log1p_tail(const FloatMath& m, const UOp& f, const UOp& half_square) {
   UOp s = alu(Op::FDIV, f, f + m.number(2)), z = s * s;
   UOp r = z * m.polynomial(z, {1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,

@@ -1,4 +1,5 @@
-// SIN and COS of f32 and f64: the argument is brought to [-pi/4, pi/4] and a quadrant, then two polynomials.
+// SIN and COS of f32 and f64: reduction to [-pi/4, pi/4] and a quadrant, then two polynomials: minimax fits of this
+// project for f32, those of fdlibm's k_sin.c and k_cos.c for f64.
 #include <cmath>
 
 #include "tolk/codegen/decompose/decompose.h"

@@ -1,4 +1,4 @@
-// Single operations, parameters and the facts of the launch.
+// Single operations, parameters and launch metadata.
 #include <algorithm>
 
 #include "tolk/base/error.h"

@@ -14,7 +14,7 @@ namespace tolk::codegen {
 
 // Fills ir (but its name) and info (parameters, grid, counts) from a sink of flat values in which every
 // operation exists on the target. Index becomes i32 when the bounds of every index fit it, else i64. Throws
-// InternalError for nodes that have no flat form.
+// InternalError for nodes that kernel IR cannot express.
 Kernel linearize(const UOp& sink, int64_t tiles, const Target& target);
 
 } // namespace tolk::codegen

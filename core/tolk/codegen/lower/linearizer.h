@@ -49,7 +49,7 @@ private:
   // linearize.cpp
   void analyse();
   void choose_index_type();
-  // Nodes made during the walk are constants: they have no loops and nothing below.
+  // Nodes made while linearizing are constants: they have no loops and no sources.
   uint64_t loops_of_node(const UOp& u) const { return u.id() < loops_.size() ? loops_[u.id()] : 0; }
   bool unsafe(const UOp& u) const { return u.id() < unsafe_.size() && unsafe_[u.id()]; }
   Place& place(const UOp& u) {

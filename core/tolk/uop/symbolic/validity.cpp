@@ -122,7 +122,7 @@ UOp replaced(const UOp& root, const UOpMap& map) {
   return done.at(root);
 }
 
-// Writes stand-ins for the known expressions into sums: f*(X's terms) becomes f*V.
+// Replaces known expressions in sums by placeholders: f*(X's terms) becomes f*V.
 class StandIns {
 public:
   explicit StandIns(const Facts& facts) {
