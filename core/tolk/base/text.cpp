@@ -50,11 +50,6 @@ std::string human_bytes(uint64_t bytes) {
   return scaled(static_cast<double>(bytes), {"B", "kB", "MB", "GB", "TB", "PB", "EB"});
 }
 
-std::string human_count(double count) {
-  if (!(count >= 0)) return "-";
-  return scaled(count, {"", "k", "M", "G", "T", "P"});
-}
-
 std::string human_seconds(double seconds) {
   if (!(seconds >= 0)) return "-";
   if (std::isinf(seconds)) return "forever";

@@ -14,8 +14,6 @@ namespace tolk {
 TOLK_API std::string human_bytes(uint64_t bytes);
 // "850 ns", "12.3 us", "4.56 ms", "1.20 s", "2 min 5 s". Negative and NaN read "-".
 TOLK_API std::string human_seconds(double seconds);
-// "950", "1.20 k", "4.50 M", "3.10 G", "2.00 T": counts of operations and rates.
-TOLK_API std::string human_count(double count);
 
 TOLK_API std::string join(const std::vector<std::string>& parts, std::string_view separator);
 

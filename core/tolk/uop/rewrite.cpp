@@ -177,20 +177,4 @@ UOp rewrite(const UOp& root, const RuleSet& rules, void* context) {
   return *done.find(root);
 }
 
-UOp rewrite_once(const UOp& root, const RuleSet& rules, void* context) {
-  Memo<UOp> done;
-  Trace trace;
-  std::vector<UOp> scratch;
-  for (const UOp& u : toposort(root)) {
-    UOp now = rebuilt(u, done, scratch);
-    const char* rule = nullptr;
-    if (UOp next = rules.apply(now, context, &rule)) {
-      trace.note(rule, now, next);
-      now = next;
-    }
-    done.set(u, now);
-  }
-  return *done.find(root);
-}
-
 } // namespace tolk

@@ -1,4 +1,4 @@
-// Rule sets and the two drivers that apply them.
+// Rule sets and the driver that applies them.
 #pragma once
 
 #include <array>
@@ -32,8 +32,5 @@ private:
 // Rewrites bottom-up until nothing changes: rules see nodes whose sources are in final form, and results are
 // rewritten again. Throws InternalError that names the last rules when the rules do not terminate.
 TOLK_API UOp rewrite(const UOp& root, const RuleSet& rules, void* context = nullptr);
-
-// One pass: sources first, then at most one rule a node, whose result is final.
-TOLK_API UOp rewrite_once(const UOp& root, const RuleSet& rules, void* context = nullptr);
 
 } // namespace tolk

@@ -36,6 +36,11 @@ int64_t SInt::value(const char* what) const {
 UOp SInt::uop() const { return expression_ ? expression_ : index_const(value_); }
 
 namespace {
+[[noreturn]] void overflow(int64_t x, const char* op, int64_t y) {
+  throw InvalidArgument("a size overflows 64 bits: " + std::to_string(x) + " " + op + " " +
+                        std::to_string(y));
+}
+
 template <typename F, typename G> SInt combine(const SInt& a, const SInt& b, F on_ints, G on_nodes) {
   if (a.is_const() && b.is_const()) return on_ints(a.value(), b.value());
   // Canonical, so that equal sizes are equal nodes.
@@ -45,26 +50,41 @@ template <typename F, typename G> SInt combine(const SInt& a, const SInt& b, F o
 
 SInt operator+(const SInt& a, const SInt& b) {
   return combine(
-      a, b, [](int64_t x, int64_t y) { return x + y; }, [](const UOp& x, const UOp& y) { return x + y; });
+      a, b,
+      [](int64_t x, int64_t y) {
+        int64_t sum;
+        if (__builtin_add_overflow(x, y, &sum)) overflow(x, "+", y);
+        return sum;
+      },
+      [](const UOp& x, const UOp& y) { return x + y; });
 }
 SInt operator-(const SInt& a, const SInt& b) {
   return combine(
-      a, b, [](int64_t x, int64_t y) { return x - y; }, [](const UOp& x, const UOp& y) { return x - y; });
+      a, b,
+      [](int64_t x, int64_t y) {
+        int64_t difference;
+        if (__builtin_sub_overflow(x, y, &difference)) overflow(x, "-", y);
+        return difference;
+      },
+      [](const UOp& x, const UOp& y) { return x - y; });
 }
 SInt operator*(const SInt& a, const SInt& b) {
   return combine(
       a, b,
       [](int64_t x, int64_t y) {
         int64_t product;
-        if (__builtin_mul_overflow(x, y, &product))
-          throw InvalidArgument("a shape's number of elements overflows 64 bits");
+        if (__builtin_mul_overflow(x, y, &product)) overflow(x, "*", y);
         return product;
       },
       [](const UOp& x, const UOp& y) { return x * y; });
 }
 SInt floordiv(const SInt& a, const SInt& b) {
   return combine(
-      a, b, [](int64_t x, int64_t y) { return y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0)); },
+      a, b,
+      [](int64_t x, int64_t y) {
+        if (x == std::numeric_limits<int64_t>::min() && y == -1) overflow(x, "/", y);
+        return y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0));
+      },
       [](const UOp& x, const UOp& y) { return floordiv(x, y); });
 }
 SInt floormod(const SInt& a, const SInt& b) { return a - floordiv(a, b) * b; }

@@ -67,14 +67,6 @@ bool contains(const UOp& root, const UOp& needle) {
   return false;
 }
 
-std::vector<UOp> ranges_in(const UOp& root) {
-  std::vector<UOp> found;
-  if (!root.has(kHasRange)) return found;
-  for (const UOp& u : toposort(root, [](const UOp& n) { return n.has(kHasRange); }))
-    if (u.is(OpSet(Op::RANGE, Op::SPECIAL))) found.push_back(u);
-  return found;
-}
-
 UOp import_graph(const UOp& root) {
   if (root.in_arena() == (current_arena() != nullptr) && !current_arena()) return root;
   std::unordered_map<const UOpNode*, UOp> done;

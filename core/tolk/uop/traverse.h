@@ -1,4 +1,4 @@
-// Walks over a graph. All are iterative: graphs 10^5 nodes deep are normal. Orders are deterministic: depth
+// Graph traversals. All are iterative, since graphs can be 10^5 nodes deep. Orders are deterministic: depth
 // first, sources left to right, each node once.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace tolk {
 
-// node -> value for one pass. In an arena a vector over the dense ids, else a hash table. An entry whose
-// value is null (false) counts as absent.
+// A map from nodes to values for one pass: a vector over the dense ids in an arena, else a hash table. An
+// entry with a null (false) value counts as absent.
 template <typename Value> class Memo {
 public:
   Memo() : arena_(current_arena()) {}
@@ -34,21 +34,20 @@ public:
 private:
   Arena* arena_;
   std::vector<Value> dense_;
-  std::unordered_map<UOp, Value, UOpHash> sparse_; // holds the nodes, so no address comes back to life
+  std::unordered_map<UOp, Value, UOpHash> sparse_; // holds the nodes, so that no address is reused
 };
 
-// Sources before users. Nodes for which `enter` is false are emitted but their sources are not walked.
+// Topological order, sources before users. Nodes for which `enter` is false are listed but not entered.
 TOLK_API std::vector<UOp> toposort(const UOp& root, const std::function<bool(const UOp&)>& enter = {});
 TOLK_API std::vector<UOp> toposort(std::span<const UOp> roots,
                                    const std::function<bool(const UOp&)>& enter = {});
 
-// Replaces nodes by the map's values in one walk; values are final, and may contain their own key.
+// Replaces nodes by the map's values in one pass. Values are not substituted again, so one may contain its
+// own key.
 using UOpMap = std::unordered_map<UOp, UOp, UOpHash>;
 TOLK_API UOp substitute(const UOp& root, const UOpMap& map);
 
 // Whether `needle` occurs in the graph of `root`.
 TOLK_API bool contains(const UOp& root, const UOp& needle);
-// The RANGE nodes (and SPECIALs) below `root`, in first-visit order; for an open value, its loops.
-TOLK_API std::vector<UOp> ranges_in(const UOp& root);
 
 } // namespace tolk

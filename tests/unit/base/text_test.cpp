@@ -28,12 +28,6 @@ BOOST_AUTO_TEST_CASE(times_choose_their_unit) {
   BOOST_TEST(human_seconds(std::numeric_limits<double>::quiet_NaN()) == "-");
 }
 
-BOOST_AUTO_TEST_CASE(counts_scale_by_thousands) {
-  BOOST_TEST(human_count(950) == "950");
-  BOOST_TEST(human_count(1200) == "1.20 k");
-  BOOST_TEST(human_count(3.1e9) == "3.10 G");
-}
-
 BOOST_AUTO_TEST_CASE(nearest_word_finds_typing_errors_and_nothing_else) {
   std::vector<std::string> known = {"DEVICE", "DEBUG", "TOLK_CACHE_DIR"};
   BOOST_TEST(nearest_word("DEVCE", known) == "DEVICE");

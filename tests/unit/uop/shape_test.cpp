@@ -119,6 +119,20 @@ BOOST_AUTO_TEST_CASE(a_size_is_made_of_every_integer_type) {
   BOOST_TEST(mentions(complaint([] { return Shape{std::numeric_limits<size_t>::max()}; }), "2^63 - 1"));
 }
 
+BOOST_AUTO_TEST_CASE(sizes_that_overflow_are_refused) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kMin = std::numeric_limits<int64_t>::min();
+  BOOST_TEST((SInt(kMax - 1) + SInt(1) == kMax));
+  BOOST_TEST((SInt(kMin + 1) - SInt(1) == kMin));
+  BOOST_TEST((floordiv(SInt(kMin + 1), SInt(-1)) == kMax));
+  BOOST_TEST(mentions(complaint([] { return SInt(kMax) + SInt(1); }), "9223372036854775807 + 1"));
+  BOOST_TEST(mentions(complaint([] { return SInt(kMin) - SInt(1); }), "overflows 64 bits"));
+  BOOST_TEST(mentions(complaint([] { return SInt(kMax) * SInt(2); }), "9223372036854775807 * 2"));
+  BOOST_TEST(mentions(complaint([] { return floordiv(SInt(kMin), SInt(-1)); }), "/ -1"));
+  // A pad that no buffer can hold.
+  BOOST_TEST(
+      mentions(complaint([] { return shape_of(pad(tensor({8}), {kMax}, {0})); }), "overflows 64 bits"));
+}
+
 BOOST_AUTO_TEST_CASE(a_window_may_end_exactly_at_the_edge) {
   UOp x = tensor({8});
   BOOST_TEST(shape_text(window(x, 0, 3, 4, 2, 1)) == "(3,4)"); // last element 2*2 + 3 = 7
