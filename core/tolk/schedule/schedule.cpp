@@ -172,7 +172,9 @@ uint64_t Options::digest() const {
   d = combine64(d, uint64_t(reduce_split_threshold));
   d = combine64(d, uint64_t(max_kernel_buffers));
   d = combine64(d, memory_plan);
-  d = combine64(d, uint64_t(reinterpret_cast<uintptr_t>(view_limits)));
+  for (const auto& [device, limits] : view_limits)
+    d = combine64(combine64(combine64(d, hash64(device)), uint64_t(limits.alignment)),
+                  uint64_t(limits.largest_offset));
   d = combine64(d, uint64_t(ring) << 8 | uint64_t(all_to_all));
   return combine64(d, hash64(default_device));
 }

@@ -43,8 +43,8 @@ struct Options {
   // Whether temporaries share arenas. Off: every temporary is a BUFFER of its own, for a later plan over
   // several schedules. NO_MEMORY_PLANNER turns it off everywhere.
   bool memory_plan = true;
-  // Where views of the devices' buffers may begin; null: anywhere.
-  ViewLimitsOf view_limits = nullptr;
+  // Where views of the devices' buffers may begin.
+  ViewLimitsTable view_limits;
   // Where values are computed that depend on no storage.
   std::string default_device;
   // How values are combined across devices (schedule/tensor/allreduce.h): 0 never so, 1 for many elements on more

@@ -78,7 +78,7 @@ UOp body() {
 // The two layers put together: whoever captures gets the list.
 tolk::schedule::LinearOptions into_captures() {
   tolk::schedule::LinearOptions options;
-  options.view_limits = tolk::engine::view_limits;
+  options.view_limits = tolk::engine::view_limits({"INTERP"});
   options.capture = [](const UOp& linear, const tolk::schedule::VarVals& vars) {
     if (!tolk::engine::is_capturing()) return false;
     tolk::engine::capture(linear, vars);
@@ -165,10 +165,10 @@ BOOST_AUTO_TEST_CASE(a_device_that_states_no_views_gets_no_arenas, *boost::unit_
   BOOST_TEST(planned_on(x.open_name()));
   BOOST_TEST(!planned_on(x.open_name([](tb_options& o) { o.offset_views = 0; })));
   std::string coarse = x.open_name([](tb_options& o) { o.offset_align = 1024; });
-  BOOST_TEST(tolk::engine::view_limits(coarse).alignment == 1024);
+  BOOST_TEST(tolk::engine::view_limits({coarse}).at(coarse).alignment == 1024);
   BOOST_TEST(planned_on(coarse));
   std::string near = x.open_name([](tb_options& o) { o.offset_max = 4096; });
-  BOOST_TEST(tolk::engine::view_limits(near).largest_offset == 4096);
+  BOOST_TEST(tolk::engine::view_limits({near}).at(near).largest_offset == 4096);
 }
 
 // An assignment of "itself shifted by a row, and a new row" beside a network that keeps the arena busy: the

@@ -330,13 +330,10 @@ BOOST_AUTO_TEST_CASE(buffers_deep_inside_arguments_are_replaced_there,
 }
 
 BOOST_AUTO_TEST_CASE(devices_without_views_keep_their_buffers, *boost::unit_test::label("MP-12")) {
-  auto limits = [](const std::string& device) {
-    ViewLimits l;
-    if (device == "CPU:1") l.alignment = 0;
-    if (device == "CPU:2") l.alignment = 4096;
-    if (device == "CPU:3") l.largest_offset = 255;
-    return l;
-  };
+  tolk::schedule::ViewLimitsTable limits;
+  limits["CPU:1"].alignment = 0;
+  limits["CPU:2"].alignment = 4096;
+  limits["CPU:3"].largest_offset = 255;
   auto planned_on = [&](const std::string& device) {
     UOp x = user(64, device), a = internal(64, device), b = internal(64, device);
     return plan_memory(

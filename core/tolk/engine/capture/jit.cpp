@@ -427,8 +427,10 @@ CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, 
     compiled = pruned.kept;
   }
 
+  UOp list = with_params(compiled, inputs, parts);
+  std::vector<std::string> devices = devices_of(list);
   parts.planned =
-      schedule::plan_memory(with_params(compiled, inputs, parts), held_nodes, nullptr, view_limits);
+      schedule::plan_memory(list, held_nodes, nullptr, view_limits({devices.begin(), devices.end()}));
   return parts;
 }
 

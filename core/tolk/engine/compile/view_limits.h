@@ -1,6 +1,7 @@
 // Device limits for memory planning; the schedule layer has no access to devices.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "tolk/base/api.h"
@@ -8,8 +9,9 @@
 
 namespace tolk::engine {
 
-// Where views of the device's buffers may begin, by its capabilities; for schedule::Options::view_limits and
-// schedule::plan_memory. A device that cannot be opened has no limits here: running says what is wrong.
-TOLK_API schedule::ViewLimits view_limits(const std::string& device);
+// The limits of the devices, by their capabilities. `devices` are canonical names, also several joined by
+// commas. Devices without limits are left out, and so are those that cannot be opened: running reports the
+// error.
+TOLK_API schedule::ViewLimitsTable view_limits(const std::set<std::string>& devices);
 
 } // namespace tolk::engine

@@ -1,6 +1,7 @@
 #include "tolk/engine/run/realize.h"
 
 #include <chrono>
+#include <set>
 #include <unordered_set>
 
 #include "tolk/base/config.h"
@@ -27,51 +28,10 @@ schedule::Options schedule_options(const std::string& device) {
   const Config& config = Config::current();
   schedule::Options options;
   options.split_reduce = config.split_reduce != 0;
-  options.view_limits = view_limits; // NO_MEMORY_PLANNER and SCACHE are asked for by the scheduler
   options.ring = int(config.ring), options.all_to_all = int(config.all_to_all);
   options.default_device = device;
   return options;
 }
-
-// A schedule with a binding, not compiled yet: the first run does it.
-Prepared scheduled(std::span<const UOp> roots, const std::string& device) {
-  const std::string ambient = device.empty() ? default_device() : device;
-  schedule::Schedule schedule = schedule::create_schedule(roots, schedule_options(ambient));
-  Prepared out;
-  out.linear = std::move(schedule.linear);
-  out.vars = std::move(schedule.vars);
-  out.results = std::move(schedule.results);
-  if (out.linear.nsrc() != 0) out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
-  return out;
-}
-
-} // namespace
-
-Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
-  auto begin = Clock::now();
-  Prepared out = scheduled(roots, device);
-  out.schedule_ms = ms_since(begin);
-  begin = Clock::now();
-  if (out.binding) prepare_linear(*out.binding, out.linear, out.vars, progress);
-  out.compile_ms = ms_since(begin);
-  return out;
-}
-
-schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
-  schedule::Options options = schedule_options(device.empty() ? default_device() : device);
-  if (!is_capturing()) return schedule::create_schedule(roots, options);
-  options.memory_plan = false;
-  schedule::Schedule schedule = schedule::create_schedule(roots, options);
-  capture(schedule.linear, schedule.vars);
-  schedule.linear = linear({});
-  return schedule;
-}
-
-void Prepared::run() const {
-  if (binding) run_linear(*binding, linear, {.var_vals = vars});
-}
-
-namespace {
 
 // The view of storage that a written value is, over the storage of realised values; null when the value is
 // computed.
@@ -102,8 +62,9 @@ void require_current(const UOp& u) {
 
 // The side effects of scheduling the roots, sources first.
 struct Below {
-  std::vector<UOp> writes;    // AFTERs
-  std::vector<UOp> host_data; // COPYs of staged host data
+  std::vector<UOp> writes;       // AFTERs
+  std::vector<UOp> host_data;    // COPYs of staged host data
+  std::set<std::string> devices; // that storage and copies are on
 };
 Below below(std::span<const UOp> roots, bool current) {
   current = current && anything_written();
@@ -114,6 +75,7 @@ Below below(std::span<const UOp> roots, bool current) {
     UOp form = schedule::realized_form(u);
     if (form.dtype() == DType::Index || !seen.insert(form).second) return;
     if (current && (is_state(form) || form.is(Op::BUFFER))) require_current(form);
+    if (form.is(OpSet(Op::BUFFER, Op::COPY))) out.devices.insert(device_text(form));
     if (!is_state(form)) stack.emplace_back(form, 0);
   };
   for (const UOp& root : roots) {
@@ -155,10 +117,54 @@ void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::v
   }
 }
 
+// A schedule with a binding, not compiled yet: the first run does it.
+Prepared scheduled(std::span<const UOp> roots, const std::string& device, std::set<std::string> devices) {
+  const std::string ambient = device.empty() ? default_device() : device;
+  schedule::Options options = schedule_options(ambient);
+  devices.insert(ambient);
+  options.view_limits = view_limits(devices);
+  schedule::Schedule schedule = schedule::create_schedule(roots, options);
+  Prepared out;
+  out.linear = std::move(schedule.linear);
+  out.vars = std::move(schedule.vars);
+  out.results = std::move(schedule.results);
+  if (out.linear.nsrc() != 0) out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
+  return out;
+}
+
 } // namespace
 
+Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
+  auto begin = Clock::now();
+  Prepared out = scheduled(roots, device, below(roots, false).devices);
+  out.schedule_ms = ms_since(begin);
+  begin = Clock::now();
+  if (out.binding) prepare_linear(*out.binding, out.linear, out.vars, progress);
+  out.compile_ms = ms_since(begin);
+  return out;
+}
+
+schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
+  schedule::Options options = schedule_options(device.empty() ? default_device() : device);
+  if (!is_capturing()) {
+    std::set<std::string> devices = below(roots, false).devices;
+    devices.insert(options.default_device);
+    options.view_limits = view_limits(devices);
+    return schedule::create_schedule(roots, options);
+  }
+  options.memory_plan = false;
+  schedule::Schedule schedule = schedule::create_schedule(roots, options);
+  capture(schedule.linear, schedule.vars);
+  schedule.linear = linear({});
+  return schedule;
+}
+
+void Prepared::run() const {
+  if (binding) run_linear(*binding, linear, {.var_vals = vars});
+}
+
 std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, bool current) {
-  auto [writes, host_data] = below(roots, current);
+  auto [writes, host_data, devices] = below(roots, current);
   std::vector<UOp> results;
   if (is_capturing()) {
     // Writes assigned before the capture run now: replays would repeat them. So do copies of staged host
@@ -177,7 +183,7 @@ std::vector<UOp> realize(std::span<const UOp> roots, const std::string& device, 
     }
     results = create_schedule(roots, device).results;
   } else {
-    Prepared once = scheduled(roots, device);
+    Prepared once = scheduled(roots, device, std::move(devices));
     once.run();
     results = std::move(once.results);
   }

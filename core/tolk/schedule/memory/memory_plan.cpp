@@ -124,8 +124,8 @@ struct Temporary {
 
 class Planner {
 public:
-  Planner(const UOp& linear, std::span<const UOp> held, ViewLimitsOf limits)
-      : linear_(linear), limits_of_(limits), held_(held.begin(), held.end()) {}
+  Planner(const UOp& linear, std::span<const UOp> held, const ViewLimitsTable& limits)
+      : linear_(linear), limits_(limits), held_(held.begin(), held.end()) {}
 
   UOp run(MemoryPlanStats* stats) {
     temporaries_.reserve(linear_.nsrc()), direct_.reserve(4 * linear_.nsrc());
@@ -196,9 +196,11 @@ private:
 
   ViewLimits limits_of(const std::string& device) const {
     ViewLimits all;
-    if (!limits_of_) return all;
+    if (limits_.empty()) return all;
     for (const std::string& one : split_devices(device)) {
-      ViewLimits its = limits_of_(one);
+      auto it = limits_.find(one);
+      if (it == limits_.end()) continue;
+      const ViewLimits& its = it->second;
       all.alignment = all.alignment == 0 || its.alignment == 0 ? 0 : std::max(all.alignment, its.alignment);
       all.largest_offset = std::min(all.largest_offset, its.largest_offset);
     }
@@ -354,7 +356,7 @@ private:
   }
 
   const UOp& linear_;
-  ViewLimitsOf limits_of_;
+  const ViewLimitsTable& limits_;
   std::unordered_set<UOp, UOpHash> held_;
   AccessTable accesses_;
   Replacer replacer_;
@@ -406,7 +408,8 @@ UOp inline_slice_calls(const UOp& linear, std::span<const UOp> held) {
   return with_sources(linear, calls);
 }
 
-UOp plan_memory(const UOp& linear, std::span<const UOp> held, MemoryPlanStats* stats, ViewLimitsOf limits) {
+UOp plan_memory(const UOp& linear, std::span<const UOp> held, MemoryPlanStats* stats,
+                const ViewLimitsTable& limits) {
   if (stats) *stats = {};
   if (!linear.is(Op::LINEAR) || Config::current().no_memory_planner != 0) return linear;
   UOp list = inline_slice_calls(linear, held);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,9 +24,10 @@ struct MemoryPlanStats {
 struct ViewLimits {
   int64_t alignment = 1; // of their offset in bytes, a power of two; 0: at the buffer's begin alone
   int64_t largest_offset = std::numeric_limits<int64_t>::max();
+  bool operator==(const ViewLimits&) const = default;
 };
-// Of one device by its canonical name. Scheduling knows no devices, so whoever does brings this along.
-using ViewLimitsOf = ViewLimits (*)(const std::string& device);
+// The limits of devices by canonical name. A device that is not listed has none.
+using ViewLimitsTable = std::map<std::string, ViewLimits>;
 
 // The LINEAR with its temporaries planned: BUFFERs with negative slots, anywhere inside an argument, that are
 // not in `held` (compared by identity), whose first call writes them, and all of whose devices have views at
@@ -41,7 +43,7 @@ using ViewLimitsOf = ViewLimits (*)(const std::string& device);
 // after the run. With NO_MEMORY_PLANNER, and when it is no LINEAR, `linear` is returned as it is. Throws
 // InvalidArgument ("too large") when sizes do not fit 63 bits. DEBUG=1 prints what was saved.
 TOLK_API UOp plan_memory(const UOp& linear, std::span<const UOp> held = {}, MemoryPlanStats* stats = nullptr,
-                         ViewLimitsOf limits = nullptr);
+                         const ViewLimitsTable& limits = {});
 
 // The LINEAR without the SLICE calls whose results are not held: later arguments name a SLICE of the source
 // in their place. Part of plan_memory, and all of it that batching needs.

@@ -48,7 +48,7 @@ TOLK_API std::optional<UOp> lower_sink_to_linear(const GetKernelGraph& get_kerne
 
 struct LinearOptions {
   bool memory_plan = true;
-  ViewLimitsOf view_limits = nullptr; // for the memory plan
+  ViewLimitsTable view_limits; // for the memory plan
   // Is offered the complete LINEAR, which has no memory plan then, and the values of its variables. True when
   // it took them: nothing is to be run here. The engine's captures come in this way.
   std::function<bool(const UOp& linear, const VarVals& vars)> capture;
