@@ -39,6 +39,10 @@ void check_save(const Options& options) {
     throw InvalidArgument("--save " + options.save + ": this is the model itself; name another file");
   if (std::filesystem::is_directory(options.save, none))
     throw InvalidArgument("--save " + options.save + ": this is a folder; name a file in it");
+  if (!options.save.ends_with(kSavedEnding))
+    throw InvalidArgument("--save " + options.save +
+                          ": tolk-run knows a saved model by its ending; name it " + options.save +
+                          kSavedEnding);
 }
 
 // The first run, which imports and compiles. What was assumed about open dimensions may be why it fails.

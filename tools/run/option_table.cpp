@@ -49,12 +49,18 @@ constexpr OptionRow kRows[] = {
     {"runs", 0, "N", false, kRuns,
      "Run N times, 1 when not given. The median is over all runs after the first, which also warms caches."},
     {"save", 0, "FILE", false, kRuns,
-     "Store the compiled model - kernels, weights, plan - for the shapes of this run. tolk-run FILE then "
-     "runs "
-     "it without importing, scheduling or, on the same kind of device, compiling anything. Refused for "
-     "models "
+     "Store the compiled model - kernels, weights, plan - for the shapes of this run; FILE ends in .tolk. "
+     "tolk-run FILE then runs it without importing or scheduling, and without compiling what the compile "
+     "cache "
+     "has. Refused for models "
      "whose shapes or branches depend on the values of inputs, for inputs that are texts, and for inputs or "
      "outputs that are sequences or optionals."},
+    {"trust-code", 0, nullptr, false, kRuns,
+     "Run the machine code that is stored in a saved model, which needs no compiler and no cache. Only for "
+     "files "
+     "that you would run as a program: the code can do whatever you can. Without it kernels come from your "
+     "own "
+     "compile cache or are compiled from their graphs."},
     {"json", 0, nullptr, false, kRuns,
      "Print one JSON object on standard output instead of text; also with --check, --list-devices and --env. "
      "Times are in "

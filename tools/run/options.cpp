@@ -204,6 +204,7 @@ void check_combination(const Options& o, const po::variables_map& map) {
       {"dim", {Run, Check, CheckMany}, "it is about a model that runs"},
       {"verbose", {ListDevices}, "it adds to --list-devices; DEBUG=1 to 7 makes a run talk"},
       {"types-only", {Check}, "it belongs to --check"},
+      {"trust-code", {Run, Check}, "it is about the code in a saved model"},
   };
   for (const Rule& rule : rules)
     if (given(rule.option) && std::ranges::find(rule.modes, o.command) == rule.modes.end())
@@ -257,6 +258,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   o.json = map["json"].as<bool>();
   o.verbose = map["verbose"].as<bool>();
   o.types_only = map["types-only"].as<bool>();
+  o.trust_code = map["trust-code"].as<bool>();
   check_combination(o, map);
   return o;
 }

@@ -37,7 +37,11 @@ struct Options {
   std::vector<std::string> plugins;
   std::vector<std::pair<std::string, std::string>> plugin_options;
   bool json = false, verbose = false, types_only = false;
+  bool trust_code = false; // run the machine code in a saved model
 };
+
+// How names of saved models end.
+inline constexpr const char* kSavedEnding = ".tolk";
 
 // `arguments` without the program's name. Throws InvalidArgument: unknown or repeated options, values that do
 // not parse, combinations without a meaning. The text says what was expected and names a near option.

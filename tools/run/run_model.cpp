@@ -48,14 +48,16 @@ void require_one_device(const Options& options) {
                           named[0]);
 }
 
-// By its content, else by its name: a saved model whose beginning is damaged does not look like one.
-bool is_named_saved(const std::string& path) { return path.ends_with(".tolk"); }
+// A saved model is one by its name alone: code must not run because of how a file called model.onnx begins.
+bool is_named_saved(const std::string& path) { return path.ends_with(kSavedEnding); }
 
 LoadedModel load_saved(const Options& options, Progress& progress, const std::string& path) {
   if (!options.shapes.empty() || !options.dims.empty())
     throw InvalidArgument(path + " is a saved model: it has the shapes that it was saved with, so --shape "
                                  "and --dim have no meaning; save it again with the shapes you need");
-  return launched(std::make_shared<onnx::SavedModel>(onnx::SavedModel::load(path, options.device)), progress);
+  auto code = options.trust_code ? onnx::SavedCode::Trust : onnx::SavedCode::Ignore;
+  return launched(std::make_shared<onnx::SavedModel>(onnx::SavedModel::load(path, options.device, code)),
+                  progress);
 }
 
 } // namespace
@@ -68,7 +70,10 @@ void set_up_devices(const Options& options) {
 Loader engine_loader(const Options& options, Progress& progress) {
   return [&options, &progress](const std::string& path) {
     require_one_device(options);
-    if (onnx::SavedModel::is_one(path)) return load_saved(options, progress, path);
+    if (is_named_saved(path)) return load_saved(options, progress, path);
+    if (options.trust_code)
+      throw InvalidArgument(path + ": --trust-code is about the machine code of saved models (.tolk), and "
+                                   "this file is read as an ONNX model");
     onnx::LoadOptions load;
     load.device = options.device;
     load.dims = options.dims;
@@ -76,16 +81,7 @@ Loader engine_loader(const Options& options, Progress& progress) {
     load.progress = [&progress](std::string_view stage, size_t done, size_t total) {
       progress.update(stage, done, total);
     };
-    std::shared_ptr<onnx::Model> model;
-    try {
-      model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
-    } catch (const FormatError& e) {
-      if (!is_named_saved(path)) throw;
-      throw FormatError(path +
-                        ": is named like a saved model and does not begin like one: it was damaged, or "
-                        "is something else. As an ONNX model it cannot be read either: " +
-                        e.what());
-    }
+    auto model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
     LoadedModel loaded = launched(model, progress);
     loaded.save = [model](const std::vector<io::NamedValue>& inputs) { return model->save(by_name(inputs)); };
     return loaded;

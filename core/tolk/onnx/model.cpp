@@ -79,6 +79,10 @@ Model::Model(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Model Model::load(const std::string& path, LoadOptions options) {
   auto begin = Clock::now();
   auto state = std::make_shared<State>();
+  if (SavedModel::is_one(path))
+    throw FormatError(path +
+                      ": this is no ONNX model: it begins as a saved capture does, which holds machine "
+                      "code. One that you saved yourself is loaded under a name that ends in .tolk");
   state->file = read_model(path);
   check_supported(state->file);
   state->options = std::move(options);

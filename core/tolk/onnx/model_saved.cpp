@@ -163,7 +163,7 @@ bool SavedModel::is_one(const std::string& path) {
   return file.read(magic.data(), std::streamsize(magic.size())) && magic == engine::kCaptureMagic;
 }
 
-SavedModel SavedModel::load(const std::string& path, const std::string& device_name) {
+SavedModel SavedModel::load(const std::string& path, const std::string& device_name, SavedCode code) {
   auto begin = Clock::now();
   auto state = std::make_shared<State>();
   state->path = path;
@@ -174,7 +174,8 @@ SavedModel SavedModel::load(const std::string& path, const std::string& device_n
                           std::to_string(named.size()));
   state->device = tolk::device(named[0]).name();
   try {
-    state->take(engine::load_capture(io::MappedFile::open(path)->text(), {.device = state->device}));
+    state->take(engine::load_capture(io::MappedFile::open(path)->text(),
+                                     {.device = state->device, .trust_code = code == SavedCode::Trust}));
   } catch (const Error& e) {
     if (std::string_view(e.what()).starts_with(path)) throw;
     rethrow_with(path + ": ");

@@ -1,5 +1,5 @@
-// A model as its compiled kernels: planned calls, code, weights. Running one needs no importer, no scheduler
-// and, on the kind of device that it was saved on, no compiler.
+// A model as its planned kernels and weights. Running one needs no importer, no scheduler and, once the compile
+// cache knows its kernels, no compiler.
 //
 //   onnx::Model model = onnx::Model::load("net.onnx");
 //   std::string file = model.save({{"x", image}});
@@ -22,24 +22,29 @@
 
 namespace tolk::onnx {
 
+// Whether the machine code in a file may run. It can do whatever the process can, so Trust is for files that
+// you would run as a program.
+enum class SavedCode : uint8_t { Ignore, Trust };
+
 class TOLK_API SavedModel {
 public:
   // Whether a file begins as saved models do; false for what cannot be read.
   static bool is_one(const std::string& path);
-  // `device` as DEVICE=, empty for the default. On another kind of device than the file was made for, the
-  // kernels are compiled again, and so for settings that ask for other code (engine/capture/saved_capture.h). Throws,
+  // `device` as DEVICE=, empty for the default. Kernels come from the compile cache or are compiled from their
+  // graphs; with SavedCode::Trust from the file, where it has them for this device and these settings. Throws,
   // always with the file's name, FormatError: damage, or a capture that is no model; InvalidArgument,
   // DeviceError, CompileError, OutOfMemory.
-  static SavedModel load(const std::string& path, const std::string& device = {});
+  static SavedModel load(const std::string& path, const std::string& device = {},
+                         SavedCode code = SavedCode::Ignore);
 
   const std::vector<ValueInfo>& inputs() const; // with their fixed shapes
   const std::vector<ValueInfo>& outputs() const;
   // As Model::run. Throws InvalidArgument for an input that is missing, unknown, or of another type or shape.
   std::vector<io::Value> run(const std::map<std::string, io::Value>& inputs);
-  // import: reading the file and preparing its kernels; compile: those whose code in the file could not be
-  // used; schedule stays 0.
+  // import: reading the file and preparing its kernels; compile: those that had to be compiled; schedule
+  // stays 0.
   Timings timings() const;
-  size_t compiled() const; // kernels whose code in the file could not be used
+  size_t compiled() const; // kernels that had to be compiled
   std::string device() const;
 
 private:

@@ -15,6 +15,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/compile/compile_linear.h"
 #include "tolk/io/mapped_file.h"
 #include "tolk/io/npy.h"
 #include "tolk/onnx/model_saved.h"
@@ -54,6 +55,14 @@ Config with(void (*change)(Config&)) {
   return config;
 }
 
+// As the first process of a user who never compiled these kernels.
+Config without_cache(void (*change)(Config&) = [](Config&) {}) {
+  engine::clear_caches();
+  Config config = with(change);
+  config.compile_cache = 0;
+  return config;
+}
+
 bool has_cpu() { return format_report(discover(), false).find("CPU") != std::string::npos; }
 
 // Memory that a damaged size could ask for fails here instead of bringing the machine down.
@@ -78,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_setting_that_changes_code_reaches_a_saved_model) {
     onnx::SavedModel plain = onnx::SavedModel::load(file.path, device);
     BOOST_TEST(plain.compiled() == 0U);
     BOOST_TEST(plain.timings().compile == 0);
-    ScopedConfig scope(with([](Config& c) { c.no_opt = 1; }));
+    ScopedConfig scope(without_cache([](Config& c) { c.no_opt = 1; }));
     onnx::SavedModel slow = onnx::SavedModel::load(file.path, device);
     BOOST_TEST(slow.compiled() > 0U);
     BOOST_TEST(slow.timings().compile > 0);
@@ -91,6 +100,29 @@ BOOST_AUTO_TEST_CASE(a_setting_that_changes_code_reaches_a_saved_model) {
     File unoptimised(saved_on(device));
     BOOST_TEST(onnx::SavedModel::load(unoptimised.path, device).compiled() == 0U);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_code_in_a_file_serves_who_trusts_it) {
+  File file(saved_on("INTERP"));
+  ScopedConfig scope(without_cache());
+  BOOST_TEST(onnx::SavedModel::load(file.path, "INTERP").compiled() > 0U);
+  engine::clear_caches();
+  onnx::SavedModel trusted = onnx::SavedModel::load(file.path, "INTERP", onnx::SavedCode::Trust);
+  BOOST_TEST(trusted.compiled() == 0U);
+  BOOST_TEST(probabilities(trusted).bytes.size() == 40U);
+}
+
+BOOST_AUTO_TEST_CASE(a_capture_is_no_onnx_model_whatever_its_name) {
+  File file(saved_on("INTERP"));
+  std::string named = file.path + ".onnx";
+  std::filesystem::copy(file.path, named);
+  for (const std::string& path : {file.path, named}) try {
+      onnx::Model::load(path);
+      BOOST_ERROR("it was read");
+    } catch (const FormatError& e) {
+      BOOST_TEST(std::string(e.what()).find(path + ": this is no ONNX model") == 0, e.what());
+    }
+  std::filesystem::remove(named);
 }
 
 BOOST_AUTO_TEST_CASE(the_choice_of_the_save_stays_where_nothing_asks_for_another) {
@@ -112,11 +144,12 @@ BOOST_AUTO_TEST_CASE(another_target_is_compiled_for_or_refused) {
     if (Device::target_name(t) == "kernel-ir") other = Device::target_name(t);
   BOOST_REQUIRE(!other.empty());
   {
-    Config config = Config::current();
+    Config config = without_cache();
     config.target = other;
     ScopedConfig scope(config);
     bool first = device("NULL").target_index() == 0;
-    BOOST_TEST((onnx::SavedModel::load(file.path, "NULL").compiled() == 0U) == first);
+    onnx::SavedModel model = onnx::SavedModel::load(file.path, "NULL", onnx::SavedCode::Trust);
+    BOOST_TEST((model.compiled() == 0U) == first);
   }
   ScopedConfig scope(with([](Config& c) { c.target = "no-such-target"; }));
   try {
@@ -153,6 +186,7 @@ BOOST_AUTO_TEST_CASE(validation_checks_every_kernel_of_a_saved_model) {
 
 BOOST_AUTO_TEST_CASE(on_another_device_compiling_counts_as_compiling) {
   File file(saved_on("NULL"));
+  ScopedConfig scope(without_cache());
   onnx::SavedModel model = onnx::SavedModel::load(file.path, "INTERP");
   BOOST_TEST(model.compiled() > 0U);
   BOOST_TEST(model.timings().compile > 0);
@@ -162,6 +196,7 @@ BOOST_AUTO_TEST_CASE(on_another_device_compiling_counts_as_compiling) {
 BOOST_AUTO_TEST_CASE(what_does_not_agree_with_itself_is_an_error_that_names_the_file) {
   std::string file = saved_on("INTERP");
   (void)onnx::SavedModel::load(File(file).path, "INTERP");
+  ScopedConfig scope(without_cache());
   limit_memory();
   test::SavedMutations mutations(file, 20);
   size_t refused = 0, total = 2000;

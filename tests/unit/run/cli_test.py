@@ -164,19 +164,27 @@ def main():
         refused([model, "--save", folder], folder, "is a folder")
         if os.path.exists("/dev/full"):
             os.remove(stored)
-            refused([model, "--save", "/dev/full", "--output", f"y={stored}"], "/dev/full", "No space left")
+            full = os.path.join(folder, "full.tolk")
+            os.symlink("/dev/full", full)
+            refused([model, "--save", full, "--output", f"y={stored}"], "full.tolk", "No space left")
             check(os.path.exists(stored), "outputs are stored although the save fails")
         link = os.path.join(folder, "link.tolk")
         os.symlink("relu.tolk", link)
         code, out, err = run(model, "--save", link)
         check(code == 0 and os.path.islink(link) and run(saved)[0] == 0, f"--save through a link: {code} {err}")
-        # Damaged where its kind is written, it is still taken for what its name says.
+        refused([model, "--save", os.path.join(folder, "relu.bin")], "relu.bin", "relu.bin.tolk")
         for at in range(8):
             refused([write("begin.tolk", content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])], "begin.tolk",
-                    "named like a saved model", "ONNX")
-        code, out, err = run(write("really.tolk", relu_model([3])))
-        check(code == 0, f"an ONNX model of another name: {code} {err}")
-        code, out, err = run(saved, NOOPT="1")
+                    "begins differently")
+        refused([write("really.tolk", relu_model([3]))], "really.tolk", "begins differently")
+        # A capture by any other name is not run, trusted or not.
+        for name in ("model.onnx", "model", "model.tolk.onnx"):
+            refused([write(name, content)], name, "no ONNX model", ".tolk")
+        refused([write("model.onnx", content), "--trust-code"], "model.onnx", "--trust-code")
+        refused([model, "--trust-code"], "relu.onnx", "--trust-code")
+        code, out, err = run(saved, "--trust-code")
+        check(code == 0, f"--trust-code: {code} {err}")
+        code, out, err = run(saved, NOOPT="1", CCACHE="0")
         check(code == 0 and "compile" in out, f"a saved model with NOOPT=1: {code} {err}")
         refused([saved], "relu.tolk", "TARGET=nonsense", TARGET="nonsense")
         if device:

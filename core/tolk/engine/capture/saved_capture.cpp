@@ -8,7 +8,9 @@
 #include <unordered_set>
 
 #include "tolk/base/config.h"
+#include "tolk/base/log.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/capture/bounded_kernel.h"
 #include "tolk/engine/capture/saved_check.h"
 #include "tolk/engine/capture/saved_program.h"
 #include "tolk/engine/compile/program_table.h"
@@ -56,19 +58,31 @@ void write_storage(PackWriter& out, CapturedBase& capture, const Contents& c) {
   });
 }
 
+// Loading takes code from the cache and not from the file, so the cache gets what a load will look for.
+void cache_for_loads(const CapturedBase& capture, const UOp& kernels) {
+  try {
+    ScopedConfig scope(settings_for_saved(capture.settings()));
+    cache_kernels(device(capture.device()), kernels);
+  } catch (const Error& e) { // kernels that the caller compiled in a way of its own
+    log::debug(1, std::string("kernels of a saved capture are not kept in the cache: ") + e.what());
+  }
+}
+
 } // namespace
 
 std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
   const UOp& planned = capture.planned_linear();
   std::vector<UOp> programs;
-  UOpMap positions;
+  UOpMap positions, graphs;
   for (const UOp& u : toposort(planned)) {
     if (u.is(Op::CUSTOM_FUNCTION))
       throw FormatError("a capture that calls a function of the host cannot be saved: " + print_line(u));
     if (!u.is(Op::PROGRAM)) continue;
     positions.emplace(u, numbered(u, programs.size()));
     programs.push_back(u);
+    graphs.emplace(u, bounded_kernel(u.src(0)));
   }
+  cache_for_loads(capture, substitute(planned, graphs));
   // Everything that is a node, under one root; elsewhere it is named by its position there, -1 for none.
   std::vector<UOp> nodes{substitute(planned, positions)};
   auto place = [&](const UOp& u) {
@@ -200,6 +214,11 @@ private:
     });
     if (version_ >= 2) out_.settings = in.text();
     in.end();
+    try {
+      (void)with_codegen({}, out_.settings);
+    } catch (const FormatError& e) {
+      in.damaged(e.what());
+    }
   }
 
   void read_buffers() {
@@ -304,6 +323,26 @@ AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOption
   return *found;
 }
 
+// As settings_for_saved, without a target that the device does not have: the file may come from another kind.
+Config settings_on(Device& on, const std::string& saved) {
+  Config config = settings_for_saved(saved);
+  if (config.target == Config::current().target) return config;
+  try {
+    ScopedConfig scope(config);
+    (void)on.target_index();
+  } catch (const DeviceError&) {
+    config.target.clear();
+  }
+  return config;
+}
+
+// Whether the code of a file is what these settings ask for. Which target it is for, its kernels know.
+bool has_settings(Config settings, const std::string& saved) {
+  Config then = with_codegen({}, saved);
+  settings.target = then.target;
+  return settings.codegen_text() == then.codegen_text();
+}
+
 } // namespace
 
 LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
@@ -311,27 +350,32 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
   SavedContents plain = reader.run();
   Renumber renumber(reader, plain);
   LoadedCapture out;
-  bool anew = other_code_wanted(plain.settings);
+  CaptureParts& parts = out.parts;
+  parts.device = plain.device;
+  Config settings = settings_on(device(parts.device), plain.settings);
+  ScopedConfig scope(settings);
+  parts.settings = settings.codegen_text();
+  // Kernels are their graphs from here on, and `programs` only what a trusting user gets in their place.
+  bool trusted = options.trust_code && has_settings(settings, plain.settings);
+  size_t graphs = 0;
   for (size_t i = 0; i < plain.programs.size(); ++i) {
     SavedProgram& p = plain.programs[i];
     p.entry.sink = renumber(p.entry.sink);
     for (auto* sizes : {&p.entry.global, &p.entry.local})
       for (UOp& size : *sizes) size = renumber(size);
-    UOp loaded = anew ? UOp() : reusable(p);
-    ++(loaded ? out.reused : out.compiled);
-    renumber.set_program(i, loaded ? loaded : p.entry.sink);
+    UOp loaded = trusted ? trusted_program(p) : UOp();
+    graphs += !loaded;
+    renumber.set_program(i, loaded ? loaded : bounded_kernel(p.entry.sink));
   }
-  CaptureParts& parts = out.parts;
-  parts.device = plain.device;
-  parts.to_program = options.to_program;
   parts.planned = renumber(plain.nodes[0]);
-  parts.settings = out.compiled ? Config::current().codegen_text() : plain.settings;
-  if (out.compiled) {
+  if (graphs > 0) {
     auto begin = std::chrono::steady_clock::now();
-    parts.planned = compile_linear(device(parts.device), options.to_program, parts.planned);
-    out.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    parts.planned = compile_linear(device(parts.device), {}, parts.planned, {}, {}, &out.compiled);
+    if (out.compiled > 0)
+      out.compile_ms =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
+  out.reused = plain.programs.size() - std::min(plain.programs.size(), out.compiled);
   for (InputInfo& info : plain.expected) info.view = renumber(info.view);
   parts.expected = std::move(plain.expected);
   parts.names = std::move(plain.names);

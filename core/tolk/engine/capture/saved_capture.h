@@ -4,19 +4,17 @@
 //   LoadedCapture loaded = load_capture(file);                       // elsewhere
 //   auto jit = TinyJit<R>::create({.captured = captured_from<R>(std::move(loaded), value)});
 //
-// A file holds the planned LINEAR, the compiled kernels with what they were compiled for, and a table of the
-// storage that replays use besides their inputs. Where the same compiler for the same target is at hand, the
-// compiled code is used as it is; elsewhere kernels are compiled from their graphs. So they are where a
-// setting of this process that changes code is neither at its default nor what it was at the save (NOOPT=1,
-// another TARGET): a setting at its default leaves the choice of the save. How work was divided into kernels
-// stays in any case, and a warning says so where a setting asks for something else (SPLIT_REDUCE). Batching
-// into device graphs is not in the file: each machine does its own.
+// A file holds the planned LINEAR, the kernels as graphs and as compiled code, and a table of the storage that
+// replays use besides their inputs. Loading takes a kernel's code from the compile cache, where its graph
+// finds it, or compiles it; `trust_code` takes the code in the file. Settings that change code have the values
+// of the save, except those that this process sets to something else than their default (NOOPT=1, another
+// TARGET). How work was divided into kernels stays in any case, and a warning says so where a setting asks for
+// something else (SPLIT_REDUCE). Device graphs are not in the file: each machine batches for itself.
 //
-// Of storage, contents are kept where replays read what earlier ones left (StorageRole::State), and where
-// they only read (Weight) when asked for. Everything that is loaded has slots of its own, so loading twice
-// gives two independent captures. A file that is cut off, changed or of a newer version is a FormatError,
-// thrown before any device is opened. The checksums find accidents; who loads a file trusts its author, since
-// it holds code.
+// Contents of storage are kept where replays read what earlier ones left (StorageRole::State), and, when asked
+// for, where they only read (Weight). Everything that is loaded has its own slots, so loading twice gives two
+// independent captures. A file that is truncated, changed or of a newer version is a FormatError, thrown before
+// any device is opened. Checksums find accidents, not attacks; docs/security.md says what is trusted.
 #pragma once
 
 #include <functional>
@@ -68,7 +66,9 @@ struct LoadOptions {
   std::string device = {};
   // Storage for what the file has no contents of and replays only read; of the size and dtype asked for.
   std::function<std::optional<AnyBuffer>(const SavedStorage&)> storage = {};
-  ToProgram to_program = {}; // for kernels that have to be compiled; empty: the engine's own
+  // Whether the file's machine code may run. It can do whatever this process can: say so only for files that
+  // you would run as a program.
+  bool trust_code = false;
 };
 
 struct LoadedCapture {
@@ -76,7 +76,7 @@ struct LoadedCapture {
   std::vector<UOp> results; // as saved, over the loaded storage
   std::string note;
   std::map<int64_t, UOp> storage;  // BUFFER nodes by the slot that they were saved with
-  size_t reused = 0, compiled = 0; // kernels
+  size_t reused = 0, compiled = 0; // kernels that a cache or a trusted file had, and those compiled now
   double compile_ms = 0;
 };
 

@@ -1,5 +1,5 @@
-// What a saved capture says before a device is opened, and whether it agrees with itself. A file with right
-// checksums may still be wrong: made by a faulty program, or mended by hand.
+// What a saved capture says, and the checks that it passes before a device is opened. A file with right
+// checksums may still be wrong: written by a faulty program, or edited.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct SavedContents {
 
 // Holds every number, size and dtype against what it refers to, and every graph against the rules of its
 // stage. `remapped` gives the device that takes the place of one in the file. Throws FormatError that names
-// the section. What kernels compute is not checked: the file holds code.
+// the section. What kernels compute is not checked; bounded_kernel.h sees to where they read and write.
 void check_saved(const SavedContents& contents,
                  const std::function<std::string(const std::string&)>& remapped);
 

@@ -1,62 +1,25 @@
 #include "tolk/engine/capture/saved_program.h"
 
 #include <algorithm>
-#include <map>
-#include <sstream>
+#include <charconv>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/compile/program_bytes.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::engine {
 namespace {
 
-void write_slots(PackWriter& out, const std::vector<int>& slots) {
-  out.list(slots, [](PackWriter& w, int slot) { w.number(slot); });
-}
-std::vector<int> read_slots(PackReader& in) {
-  return in.list<int>([](PackReader& r) { return int(r.number(0, INT32_MAX)); });
-}
-
-void write_info(PackWriter& out, const ProgramInfo& info) {
-  out.text(info.name);
-  write_slots(out, info.globals);
-  write_slots(out, info.outs);
-  write_slots(out, info.ins);
-  out.list(info.vars, [](PackWriter& w, const VarInfo& v) {
-    w.text(v.name).number(int64_t(v.dtype)).number(v.min).number(v.max);
-  });
-  for (int64_t n : info.grid) out.number(n);
-  for (int64_t n : info.local) out.number(n);
-  out.number(int64_t(info.shared_bytes)).real(info.flops).real(info.bytes_loaded).real(info.bytes_touched);
-  out.list(info.opts, [](PackWriter& w, const std::string& opt) { w.text(opt); });
-}
-
-ProgramInfo read_info(PackReader& in) {
-  ProgramInfo info;
-  info.name = in.text();
-  info.globals = read_slots(in);
-  info.outs = read_slots(in);
-  info.ins = read_slots(in);
-  info.vars = in.list<VarInfo>([](PackReader& r) {
-    VarInfo v;
-    v.name = r.text();
-    v.dtype = DType(r.number(0, kDTypeCount - 1));
-    v.min = r.number();
-    v.max = r.number();
-    return v;
-  });
-  for (int64_t& n : info.grid) n = in.number(0);
-  for (int64_t& n : info.local) n = in.number(0);
-  info.shared_bytes = uint64_t(in.number(0));
-  info.flops = in.real();
-  info.bytes_loaded = in.real();
-  info.bytes_touched = in.real();
-  info.opts = in.list<std::string>([](PackReader& r) { return r.text(); });
-  return info;
+int64_t number_in(std::string_view text, int64_t low, int64_t high) {
+  int64_t value = 0;
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    throw FormatError("no setting is " + std::string(text));
+  return value;
 }
 
 } // namespace
@@ -71,11 +34,7 @@ void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& tar
   write_info(out, entry.info);
   for (const auto* sizes : {&entry.global, &entry.local})
     for (const UOp& size : *sizes) out.number(place(size));
-  out.number(entry.local_free).number(entry.flags).number(entry.may_alias);
-  out.text(entry.text).text(entry.binary).text(entry.kernel ? serialize(entry.kernel->ir) : std::string());
-  out.list(entry.params, [](PackWriter& w, const tolk_param& p) {
-    w.number(p.kind).number(p.access).number(p.dtype).number(int64_t(p.count)).number(p.min).number(p.max);
-  });
+  write_code(out, entry, entry.binary);
 }
 
 SavedProgram read_program(PackReader& in, const SavedTargets& targets,
@@ -93,27 +52,7 @@ SavedProgram read_program(PackReader& in, const SavedTargets& targets,
       size = node(in);
       if (size && size.dtype() != DType::Index) in.damaged("a launch size that is no size");
     }
-  e.local_free = in.flag();
-  e.flags = uint32_t(in.number(0, UINT32_MAX));
-  e.may_alias = in.flag();
-  e.text = in.text();
-  e.binary = in.text();
-  if (std::string kernel = in.text(); !kernel.empty()) {
-    KernelIR ir = deserialize_kernel_ir(kernel);
-    try {
-      verify(ir);
-    } catch (const InternalError& error) {
-      in.damaged(error.what());
-    }
-    e.kernel = std::make_shared<codegen::Kernel>(codegen::Kernel{std::move(ir), e.info});
-  }
-  e.params = in.list<tolk_param>([](PackReader& r) {
-    tolk_param p{};
-    p.kind = uint32_t(r.number(0, UINT32_MAX)), p.access = uint32_t(r.number(0, UINT32_MAX));
-    p.dtype = uint32_t(r.number(0, UINT32_MAX)), p.count = uint64_t(r.number());
-    p.min = r.number(), p.max = r.number();
-    return p;
-  });
+  read_code(in, e);
   return out;
 }
 
@@ -134,31 +73,40 @@ SavedTargets read_targets(PackReader in) {
   return targets;
 }
 
-bool other_code_wanted(const std::string& saved) {
-  auto values = [](const std::string& text) {
-    std::map<std::string, std::string> out;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);)
-      if (size_t at = line.find('='); at != line.npos) out[line.substr(0, at)] = line.substr(at + 1);
-    return out;
-  };
-  std::map<std::string, std::string> now = values(Config::current().codegen_text()),
-                                     usual = values(Config().codegen_text()), then = values(saved);
-  bool wanted = false;
-  for (const auto& [name, value] : now) {
-    if (value == usual[name] || name == "TARGET") continue; // `reusable` knows which target it is
-    if (auto it = then.find(name); it != then.end() && it->second == value) continue;
-    if (name == "SPLIT_REDUCE")
-      log::warning("SPLIT_REDUCE=" + value + " does not reach what was saved with SPLIT_REDUCE=" +
-                   (then.contains(name) ? then[name] : usual[name]) +
-                   ": its work is divided into kernels already; save it again with this setting");
-    else
-      wanted = true;
+Config with_codegen(const Config& base, std::string_view text) {
+  Config out = base;
+  const Config fallback;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    size_t equals = line.find('=');
+    if (equals == line.npos) throw FormatError("\"" + std::string(line) + "\" is not NAME=value");
+    std::string_view name = line.substr(0, equals), value = line.substr(equals + 1);
+#define TOLK_INT(field, NAME, fallback_value, low, high, codegen, help)                                      \
+  if (codegen && name == #NAME) {                                                                            \
+    int64_t number = number_in(value, low, high);                                                            \
+    if (base.field == fallback.field) out.field = number;                                                    \
   }
-  return wanted;
+#define TOLK_TEXT(field, NAME, fallback_value, codegen, help)                                                \
+  if (codegen && name == #NAME && base.field == fallback.field) out.field = value;
+#include "tolk/base/config_vars.def"
+  }
+  return out;
 }
 
-UOp reusable(const SavedProgram& program) {
+Config settings_for_saved(const std::string& saved) {
+  const Config& now = Config::current();
+  Config config = with_codegen(now, saved);
+  // How work is divided into kernels is decided in the file.
+  config.split_reduce = with_codegen({}, saved).split_reduce;
+  if (now.split_reduce != Config().split_reduce && now.split_reduce != config.split_reduce)
+    log::warning("SPLIT_REDUCE=" + std::to_string(now.split_reduce) +
+                 " does not reach what was saved with SPLIT_REDUCE=" + std::to_string(config.split_reduce) +
+                 ": its work is divided into kernels already; save it again with this setting");
+  return config;
+}
+
+UOp trusted_program(const SavedProgram& program) {
   const ProgramEntry& entry = program.entry;
   Device& on = device(entry.device);
   if (!Config::current().target.empty() && on.target_index() != entry.target_index) return {};
@@ -169,7 +117,7 @@ UOp reusable(const SavedProgram& program) {
   try {
     get_runtime(on, node);
   } catch (const FormatError& e) {
-    log::debug(1, "a saved kernel is compiled anew: " + std::string(e.what()));
+    log::debug(1, "the code of a saved kernel is not used: " + std::string(e.what()));
     return {};
   }
   return node;

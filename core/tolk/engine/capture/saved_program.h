@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tolk/base/config.h"
 #include "tolk/base/packed.h"
 #include "tolk/engine/compile/program_table.h"
 
@@ -31,12 +33,17 @@ SavedProgram read_program(PackReader& in, const SavedTargets& targets,
 void write_targets(PackWriter& out, const SavedTargets& targets);
 SavedTargets read_targets(PackReader in);
 
-// Whether kernels must be compiled anew for the settings in force, given those of the save
-// (Config::codegen_text; empty: unknown). Warns of a setting that cannot reach a saved capture.
-bool other_code_wanted(const std::string& saved);
+// The settings `base`, with those of a Config::codegen_text where a setting that changes code has its default in
+// `base`. Names that are no settings are skipped. Throws FormatError for a value that the setting cannot have.
+Config with_codegen(const Config& base, std::string_view text);
 
-// The PROGRAM node, when its device here has the target that it was compiled for and takes the code. Null
-// otherwise: compile it from its graph.
-UOp reusable(const SavedProgram& program);
+// The settings to compile a saved capture's kernels with, given those of the save (Config::codegen_text; empty:
+// unknown): those of the save where this process has the defaults. Warns of a setting that cannot reach a
+// saved capture. Throws FormatError for text that is no settings.
+Config settings_for_saved(const std::string& saved);
+
+// The PROGRAM node with the code that stands in the file: only for files whose code the user trusts. Null when
+// its device here has another target than it was compiled for, or does not take the code.
+UOp trusted_program(const SavedProgram& program);
 
 } // namespace tolk::engine

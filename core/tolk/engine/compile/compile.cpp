@@ -4,11 +4,10 @@
 #include <memory>
 
 #include "tolk/base/config.h"
-#include "tolk/base/disk_cache.h"
 #include "tolk/base/error.h"
-#include "tolk/base/hash.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/compile/program_cache.h"
 #include "tolk/engine/compile/runtimes.h"
 #include "tolk/render/renderer.h"
 #include "tolk/uop/print.h"
@@ -90,11 +89,8 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
   entry.text = std::move(rendered.text);
   entry.kernel = std::move(rendered.kernel);
   bool from_text = !entry.text.empty();
-  bool cached = from_text && Config::current().compile_cache != 0;
-  ContentKey key =
-      cached ? Hasher().text(entry.target_key).text(entry.text).number(entry.flags).finish() : ContentKey{};
-  if (cached)
-    if (auto binary = DiskCache::shared().get(key)) {
+  if (from_text)
+    if (std::optional<std::string> binary = cached_code(entry)) {
       try {
         ProgramEntry found = entry;
         found.binary = std::move(*binary);
@@ -110,7 +106,7 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
   if (!from_text) source.ir = &view; // the target takes the kernel itself
   CompiledKernel compiled = on.compile(source);
   if (!compiled.log.empty()) log::debug(4, compiled.log);
-  if (cached) DiskCache::shared().put(key, compiled.bytes);
+  if (from_text) cache_code(entry, compiled.bytes);
   entry.binary = std::move(compiled.bytes);
   UOp program = program_node(std::move(entry));
   load_runtime(on, program);

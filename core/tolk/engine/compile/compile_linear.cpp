@@ -12,6 +12,7 @@
 #include "tolk/base/thread_pool.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/local_size.h"
+#include "tolk/engine/compile/program_cache.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/key.h"
@@ -73,9 +74,20 @@ UOp find(Caches& c, const Request& r, const Variant& v) {
   return it == c.by_node.end() ? UOp() : it->second.program;
 }
 
-// Programs for all requests, in their order.
+// Through the disk cache; the flag tells whether it had the kernel.
+std::pair<UOp, bool> cached_or_compiled(const Request& r, bool any_target) {
+  bool disk = any_target || has_text(*r.device);
+  uint64_t digest = disk ? codegen_target(*r.device, r.device->target_index()).digest() : 0;
+  if (disk)
+    if (UOp cached = cached_program(*r.device, r.sink, r.alias, digest)) return {cached, true};
+  UOp program = to_program(*r.device, r.sink, r.alias);
+  if (disk) cache_program(*r.device, program, digest);
+  return {program, false};
+}
+
+// Programs for all requests, in their order. `compiled` as in compile_linear.
 std::vector<UOp> compile_requests(const std::vector<Request>& requests, const ToProgram& make_program,
-                                  const Progress& progress) {
+                                  const Progress& progress, size_t* compiled = nullptr) {
   std::vector<UOp> programs(requests.size());
   uint64_t settings = Config::current().codegen_digest();
   struct Work {
@@ -124,9 +136,11 @@ std::vector<UOp> compile_requests(const std::vector<Request>& requests, const To
     Work& item = work[w];
     const Request& r = requests[item.users[0]];
     try {
-      UOp program = checked(make_program ? make_program(*r.device, r.sink, r.alias)
-                                         : to_program(*r.device, r.sink, r.alias));
+      auto [program, cached] = make_program
+                                   ? std::pair(checked(make_program(*r.device, r.sink, r.alias)), false)
+                                   : cached_or_compiled(r, compiled != nullptr);
       std::lock_guard lock(c.mutex);
+      if (compiled && !cached) ++*compiled;
       program = c.by_content.emplace(std::pair(item.key, item.variant), program).first->second;
       for (size_t i : item.users) {
         programs[i] = program;
@@ -157,6 +171,22 @@ Device& device_of_call(const UOp& call, Device& ambient) {
     return names[0] == "HOST" ? host_device() : device(names[0]);
   }
   return ambient;
+}
+
+// The kernels among the calls, and the position of each one's call.
+std::vector<Request> requests_of(const std::vector<UOp>& calls, Device& ambient, std::optional<int> beam,
+                                 std::vector<size_t>& owner) {
+  std::vector<Request> requests;
+  int width = beam.value_or(int(Config::current().beam));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    UOp sink = calls[i].src(0);
+    if (!sink.is(Op::SINK)) continue;
+    if (width >= 1 && beam_of(sink) == 0) sink = with_beam(sink, width);
+    requests.push_back(
+        {sink, &device_of_call(calls[i], ambient), may_alias(sink, buffer_arguments(calls[i]))});
+    owner.push_back(i);
+  }
+  return requests;
 }
 
 void splice(const UOp& linear, std::vector<UOp>& out) {
@@ -214,21 +244,12 @@ UOp compile_kernel(Device& device, const ToProgram& make_program, const UOp& sin
 }
 
 UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& linear, std::optional<int> beam,
-                   const Progress& progress) {
+                   const Progress& progress, size_t* compiled) {
   if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to compile, got " + print_line(linear));
   std::vector<UOp> calls = flat_calls(linear);
-  std::vector<Request> requests;
   std::vector<size_t> owner;
-  int width = beam.value_or(int(Config::current().beam));
-  for (size_t i = 0; i < calls.size(); ++i) {
-    UOp sink = calls[i].src(0);
-    if (!sink.is(Op::SINK)) continue;
-    if (width >= 1 && beam_of(sink) == 0) sink = with_beam(sink, width);
-    requests.push_back(
-        {sink, &device_of_call(calls[i], ambient), may_alias(sink, buffer_arguments(calls[i]))});
-    owner.push_back(i);
-  }
-  std::vector<UOp> programs = compile_requests(requests, make_program, progress);
+  std::vector<Request> requests = requests_of(calls, ambient, beam, owner);
+  std::vector<UOp> programs = compile_requests(requests, make_program, progress, compiled);
   std::vector<UOp> src;
   for (size_t r = 0; r < requests.size(); ++r) {
     UOp& call = calls[owner[r]];
@@ -247,6 +268,12 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
   bool same = calls.size() == linear.nsrc();
   for (size_t i = 0; same && i < calls.size(); ++i) same = calls[i] == linear.src(i);
   return same ? linear : with_sources(linear, calls);
+}
+
+void cache_kernels(Device& ambient, const UOp& linear) {
+  std::vector<size_t> owner;
+  if (Config::current().compile_cache == 0) return;
+  for (const Request& r : requests_of(flat_calls(linear), ambient, {}, owner)) cached_or_compiled(r, true);
 }
 
 CacheStats cache_stats() {

@@ -26,12 +26,19 @@ using ToProgram = std::function<UOp(Device& device, const UOp& sink, bool may_al
 // BEAM, becomes the width of kernels that have none. Programs whose work-group size is open get one where the
 // device has work-groups (engine/compile/local_size.h).
 //
+// `compiled`, when given, counts the kernels that no cache had, and widens the use of the disk to targets that
+// need no text (engine/compile/program_cache.h).
+//
 // Programs are cached for the process by kernel, device, every setting that changes code, and `may_alias`,
 // but not by the kernel's name. When kernels fail to compile, the programs of the others are cached and the
 // first error in the order of the calls is thrown. Throws InvalidArgument "expected LINEAR", "to_program
 // returned <op>".
 TOLK_API UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& linear,
-                            std::optional<int> beam = {}, const Progress& progress = {});
+                            std::optional<int> beam = {}, const Progress& progress = {},
+                            size_t* compiled = nullptr);
+
+// Puts the kernels (SINKs) of a LINEAR into the disk cache, for other processes. What is there already stays.
+void cache_kernels(Device& ambient, const UOp& linear);
 
 // One kernel, through the same cache.
 TOLK_API UOp compile_kernel(Device& device, const ToProgram& make_program, const UOp& sink, bool may_alias);

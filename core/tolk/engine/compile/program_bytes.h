@@ -1,0 +1,22 @@
+// A compiled kernel as bytes, without its graph: launch facts, source text, kernel IR, parameters. The compile
+// cache and saved captures share this form.
+#pragma once
+
+#include <string_view>
+
+#include "tolk/base/packed.h"
+#include "tolk/engine/compile/program_table.h"
+
+namespace tolk::engine {
+
+void write_info(PackWriter& out, const ProgramInfo& info);
+ProgramInfo read_info(PackReader& in);
+
+// Flags, source text, compiled bytes, kernel IR and parameters of an entry. `binary` stands for entry.binary,
+// which the cache keeps elsewhere.
+void write_code(PackWriter& out, const ProgramEntry& entry, std::string_view binary);
+// Fills those fields of an entry whose `info` is known. Throws FormatError for bytes that no writer wrote, and
+// for kernel IR that its verifier refuses.
+void read_code(PackReader& in, ProgramEntry& entry);
+
+} // namespace tolk::engine
