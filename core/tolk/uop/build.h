@@ -21,7 +21,7 @@ inline UOp bool_const(bool value) { return constant(DType::BOOL, int64_t(value))
 // The constant zero, or one, of any dtype.
 TOLK_API UOp zero_of(DType dtype, int lanes = 1);
 TOLK_API UOp one_of(DType dtype, int lanes = 1);
-// What a reduction starts from: 0, 1, or the dtype's least value (-inf where the float format has it).
+// What a reduction starts from: 0, 1, or the dtype's lowest value (-inf where the float format has it).
 TOLK_API UOp reduce_identity(Op op, DType dtype, int lanes = 1);
 
 // A symbolic integer of index type in [min, max], always a multiple of `multiple`.
@@ -122,8 +122,8 @@ TOLK_API Op allreduce_op(const UOp& u);
 inline constexpr const char* kDevicePosition = "_device_num";
 TOLK_API UOp device_position(int64_t count);
 
-// The BUFFER, PARAM or SLICE at the root of a movement / AFTER / CONTIGUOUS-free chain; null when the value
-// is computed.
+// The storage that a chain of views, PADs and AFTERs reads: a BUFFER, PARAM, SLICE or DEFINE_*; null when the
+// value is computed. uop/storage_ref.h tells more of it.
 TOLK_API UOp storage_of(const UOp& u);
 // The device of a value: of its first source that has one; empty for constants.
 TOLK_API std::string device_of(const UOp& u);

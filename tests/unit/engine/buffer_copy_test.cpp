@@ -6,6 +6,8 @@
 #include "test_kernels.h"
 #include "tolk/base/error.h"
 #include "tolk/engine/run/buffer_copy.h"
+#include "tolk/engine/run/profile.h"
+#include "tolk/engine/run/run_linear.h"
 
 using namespace tolk;
 using namespace tolk::engine;
@@ -116,4 +118,25 @@ BOOST_AUTO_TEST_CASE(overlapping_ranges_copy_as_if_over_the_side) {
   BufferRef head = view_buffer(base, DType::I32, 4, 0), tail = view_buffer(base, DType::I32, 4, 4);
   buffer_copy(d, 16, d.name(), d.name()).exec(std::vector<BufferRef>{tail, head});
   BOOST_TEST((ints(*base) == std::vector<int32_t>{1, 1, 2, 3, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_call_is_a_buffer_copy_of_its_present_source, *boost::unit_test::label("R-12")) {
+  TestBackend& x = tb();
+  x.reset();
+  Device &a = x.open(), &b = x.open();
+  BufferRef near = int_buffer(a, {1, 2}), far = int_buffer(b, {3, 4});
+  UOp out = internal_ints(2, a.name()), in = param_node(0, DType::I32, 2);
+  BufferBinding binding(a);
+  Profile profile;
+  std::vector<BufferRef> sources = {near, far, far, near};
+  for (const BufferRef& from : sources) {
+    RunOptions options;
+    options.input_overlay = {from};
+    run_linear(binding, linear_of({copy_call(out, in)}), options);
+    BOOST_TEST((ints(*resolve(binding, {}, out)) == ints(*from)));
+  }
+  std::vector<ProfileEvent> events = profile.events();
+  BOOST_REQUIRE(events.size() == sources.size());
+  for (size_t i = 0; i < sources.size(); ++i)
+    BOOST_TEST(events[i].name == buffer_copy(a, 8, a.name(), sources[i]->device().name()).display_name);
 }
