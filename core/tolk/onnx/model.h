@@ -66,7 +66,7 @@ public:
   std::string save(const std::map<std::string, io::Value>& inputs);
 
   Timings timings() const;
-  // The device it runs on, by its full name: "CPU:0".
+  // The canonical name of the device it runs on: "CPU", "CPU:1".
   std::string device() const;
 
 private:
