@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <random>
 #include <utility>
 
 #include "tolk/base/error.h"
 #include "tolk/base/test_switches.h"
-#include "tolk/device/copy.h"
+#include "tolk/device/host_graph.h"
 #include "tolk/device/stream.h"
 #include "tolk/loader/plugin_loader.h"
 #include "tolk/loader/status.h"
@@ -73,31 +72,25 @@ tolk_launch c_launch(const std::vector<tolk_ref>& buffers, const std::vector<uin
   return launch;
 }
 
-bool native_graphs(const Device& device) {
-  return device.plugin().has_graph && (device.caps().graph & TOLK_GRAPH_KERNELS);
+GraphTable graph_table(const Device& device, DeviceGraph::Kind kind) {
+  const bool has_graphs = device.plugin().has_graph && (device.caps().graph & TOLK_GRAPH_KERNELS);
+  if (kind == DeviceGraph::Kind::Plugin && !has_graphs)
+    throw GraphError("device " + device.name() + ": its plugin has no graphs");
+  return has_graphs && kind != DeviceGraph::Kind::Host ? plugin_graph_table(device)
+                                                       : host_graph_table(device);
 }
 
 } // namespace
 
 GraphAbility graph_ability(const Device& device) {
-  GraphAbility out;
-  const tolk_caps& caps = device.caps();
-  out.native = native_graphs(device);
-  out.copies = !out.native || (caps.graph & TOLK_GRAPH_COPIES);
-  out.fills = !out.native || (caps.graph & TOLK_GRAPH_FILLS);
-  out.several_devices = !out.native || (caps.graph & TOLK_GRAPH_CROSS_DEVICE);
-  out.nodes_max = out.native ? caps.graph_nodes_max : 0;
-  out.offset_max = caps.offset_max;
-  return out;
+  return graph_table(device, DeviceGraph::Kind::Best).ability;
 }
 
 DeviceGraph::DeviceGraph(std::vector<Device*> devices, Kind kind, bool timed)
     : devices_(std::move(devices)),
       plugin_(devices_.empty() ? throw InvalidArgument("a graph needs at least one device")
                                : devices_[0]->plugin()),
-      native_(kind != Kind::Host && native_graphs(*devices_[0])), timed_(timed) {
-  if (kind == Kind::Plugin && !native_)
-    throw GraphError("device " + devices_[0]->name() + ": its plugin has no graphs");
+      table_(std::make_unique<GraphTable>(graph_table(*devices_[0], kind))), timed_(timed) {
   for (Device* device : devices_) {
     device->require_usable();
     if (&device->plugin() != &plugin_)
@@ -107,7 +100,7 @@ DeviceGraph::DeviceGraph(std::vector<Device*> devices, Kind kind, bool timed)
       throw InvalidArgument("device " + device->name() + " is named twice for one graph");
     streams_.push_back(device->stream());
   }
-  if (devices_.size() > 1 && !graph_ability(*devices_[0]).several_devices && native_)
+  if (devices_.size() > 1 && !table_->ability.several_devices)
     throw GraphError("device " + devices_[0]->name() + ": its plugin's graphs hold work of one device only");
   std::lock_guard lock(live().mutex);
   live().graphs.push_back(this);
@@ -128,9 +121,9 @@ void DeviceGraph::drop() {
   if (!alive || (!instances_[0].graph && !instances_[1].graph)) return;
   SubmitLock locks(devices_);
   auto serial = plugin_.serialize();
-  wait_all(); // an error of work that still ran was nobody's to wait for
+  wait_all(); // errors of work in flight stay with their streams
   for (Instance& instance : instances_)
-    if (instance.graph) plugin_.graph.destroy(std::exchange(instance.graph, nullptr));
+    if (instance.graph) table_->entries->destroy(std::exchange(instance.graph, nullptr));
 }
 
 void DeviceGraph::drop_all_of(const Device& device) {
@@ -144,6 +137,13 @@ void DeviceGraph::refuse(tolk_status status, std::string_view doing) {
   if (status == TOLK_E_DEVICE_LOST) devices_[0]->check(status, doing);
   throw GraphError(devices_[0]->name() + ": " + std::string(doing) + ": " + take_error_text(status) + " (" +
                    status_name(status) + ")");
+}
+
+bool DeviceGraph::native() const { return table_->ability.native; }
+
+tolk_ref DeviceGraph::ref_of(Buffer& buffer) const {
+  const tolk_ref ref = buffer.ref();
+  return {table_->buffer(buffer.storage()), ref.offset, ref.size};
 }
 
 uint32_t DeviceGraph::position_of(const Device& device) const {
@@ -175,8 +175,8 @@ void DeviceGraph::collect_uses() {
 
 uint32_t DeviceGraph::add(Node node, std::span<const uint32_t> after) {
   if (committed_) throw InvalidArgument("a graph takes no more nodes after commit");
-  const GraphAbility ability = graph_ability(*devices_[0]);
-  if (native_ && ability.nodes_max && nodes_.size() >= ability.nodes_max)
+  const GraphAbility& ability = table_->ability;
+  if (ability.nodes_max && nodes_.size() >= ability.nodes_max)
     throw GraphError("device " + devices_[0]->name() + ": its graphs hold at most " +
                      std::to_string(ability.nodes_max) + " nodes");
   for (const tolk_ref& ref : node.buffers)
@@ -205,7 +205,7 @@ uint32_t DeviceGraph::add_kernel(const ProgramRef& program, std::span<Buffer* co
   if (has_zero(grid)) zero_size(program->name());
   for (size_t i = 0; i < buffers.size(); i++) {
     program->check_buffer(i, *buffers[i]);
-    node.buffers.push_back(buffers[i]->ref());
+    node.buffers.push_back(ref_of(*buffers[i]));
     node.storages.push_back(&buffers[i]->storage());
   }
   for (size_t i = 0; i < values.size(); i++) {
@@ -219,7 +219,7 @@ uint32_t DeviceGraph::add_kernel(const ProgramRef& program, std::span<Buffer* co
 }
 
 uint32_t DeviceGraph::add_copy(Buffer& dst, Buffer& src, std::span<const uint32_t> after) {
-  if (native_ && !(devices_[0]->caps().graph & TOLK_GRAPH_COPIES))
+  if (!table_->ability.copies)
     throw GraphError("device " + devices_[0]->name() + ": its plugin's graphs hold no copies");
   Node node;
   node.kind = NodeKind::Copy;
@@ -230,7 +230,7 @@ uint32_t DeviceGraph::add_copy(Buffer& dst, Buffer& src, std::span<const uint32_
                           std::to_string(dst.bytes()));
   if (!dst.writable())
     throw InvalidArgument("the destination is imported read-only memory and cannot be written");
-  node.buffers = {dst.ref(), src.ref()};
+  node.buffers = {ref_of(dst), ref_of(src)};
   node.storages = {&dst.storage(), &src.storage()};
   if (overlap(node.buffers[0], node.buffers[1]))
     throw GraphError("a copy whose two ranges overlap cannot be in a graph");
@@ -239,7 +239,7 @@ uint32_t DeviceGraph::add_copy(Buffer& dst, Buffer& src, std::span<const uint32_
 
 uint32_t DeviceGraph::add_fill(Buffer& dst, uint64_t pattern, uint32_t pattern_bytes,
                                std::span<const uint32_t> after) {
-  if (native_ && !(devices_[0]->caps().graph & TOLK_GRAPH_FILLS))
+  if (!table_->ability.fills)
     throw GraphError("device " + devices_[0]->name() + ": its plugin's graphs hold no fills");
   bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8;
   if (!known || dst.bytes() % pattern_bytes || dst.offset() % pattern_bytes)
@@ -250,7 +250,7 @@ uint32_t DeviceGraph::add_fill(Buffer& dst, uint64_t pattern, uint32_t pattern_b
   Node node;
   node.kind = NodeKind::Fill;
   node.device = position_of(dst.device());
-  node.buffers = {dst.ref()};
+  node.buffers = {ref_of(dst)};
   node.storages = {&dst.storage()};
   node.pattern = pattern;
   node.pattern_bytes = pattern_bytes;
@@ -283,18 +283,16 @@ std::vector<uint32_t> DeviceGraph::order() {
 
 void DeviceGraph::commit() {
   if (committed_) throw InvalidArgument("a graph is committed once");
-  if (native_) {
-    instances_[0].graph = build();
-    // Without update there is nothing to wait in: each change makes a new graph anyway.
-    alternates_ = (devices_[0]->caps().graph & TOLK_GRAPH_UPDATE_MAY_BLOCK) && streams_[0];
-  }
+  instances_[0].graph = build();
+  // Without update there is nothing to wait in: each change makes a new graph anyway.
+  alternates_ = (table_->update_flags & TOLK_GRAPH_UPDATE_MAY_BLOCK) && streams_[0];
   committed_ = true;
 }
 
 tolk_graph* DeviceGraph::build() {
   for (Device* device : devices_) device->require_usable();
   std::vector<tolk_device*> handles;
-  for (Device* device : devices_) handles.push_back(device->handle());
+  for (Device* device : devices_) handles.push_back(table_->device(*device));
   if (recorded_as_.size() != nodes_.size()) { // a second instance numbers its nodes alike
     std::vector<uint32_t> sequence = order();
     recorded_as_.resize(nodes_.size());
@@ -306,15 +304,15 @@ tolk_graph* DeviceGraph::build() {
   tolk_graph* graph = nullptr;
   uint32_t flags = TOLK_GRAPH_UPDATABLE | (timed_ ? uint32_t{TOLK_GRAPH_TIMED} : 0u);
   tolk_status status =
-      plugin_.graph.create(handles.data(), static_cast<uint32_t>(handles.size()), flags, &graph);
+      table_->entries->create(handles.data(), static_cast<uint32_t>(handles.size()), flags, &graph);
   if (status < 0) refuse(status, "making a graph");
   if (!graph) throw GraphError(devices_[0]->name() + ": making a graph succeeded but gave none");
   try {
     for (uint32_t i : sequence) record_node(graph, nodes_[i], after);
-    status = plugin_.graph.commit(graph);
+    status = table_->entries->commit(graph);
     if (status < 0) refuse(status, "committing a graph of " + std::to_string(nodes_.size()) + " nodes");
   } catch (...) {
-    plugin_.graph.destroy(graph);
+    table_->entries->destroy(graph);
     throw;
   }
   return graph;
@@ -329,18 +327,18 @@ void DeviceGraph::record_node(tolk_graph* graph, const Node& node, std::vector<u
   case NodeKind::Kernel: {
     tolk_launch launch = c_launch(node.buffers, node.values, node.grid, node.local);
     status =
-        plugin_.graph.add_kernel(graph, node.device, node.program->kernel(), &launch, after.data(), count);
+        table_->entries->add_kernel(graph, node.device, node.program->kernel(), &launch, after.data(), count);
     if (status < 0) refuse(status, "adding kernel " + node.program->name() + " to a graph");
     break;
   }
   case NodeKind::Copy:
     status =
-        plugin_.graph.add_copy(graph, node.device, node.buffers[0], node.buffers[1], after.data(), count);
+        table_->entries->add_copy(graph, node.device, node.buffers[0], node.buffers[1], after.data(), count);
     if (status < 0) refuse(status, "adding a copy to a graph");
     break;
   case NodeKind::Fill:
-    status = plugin_.graph.add_fill(graph, node.device, node.buffers[0], node.pattern, node.pattern_bytes,
-                                    after.data(), count);
+    status = table_->entries->add_fill(graph, node.device, node.buffers[0], node.pattern, node.pattern_bytes,
+                                       after.data(), count);
     if (status < 0) refuse(status, "adding a fill to a graph");
     break;
   }
@@ -377,7 +375,7 @@ void DeviceGraph::set_buffer(uint32_t node, uint32_t index, Buffer& buffer) {
     }
     tolk_patch patch{};
     patch.node = node, patch.kind = TOLK_PATCH_BUFFER, patch.index = index;
-    patch.to.buffer = buffer.ref();
+    patch.to.buffer = ref_of(buffer);
     changes_.push_back(patch);
     changed_storages_.push_back(&buffer.storage());
   } catch (...) {
@@ -446,7 +444,7 @@ void DeviceGraph::update() {
         throw GraphError("a copy whose two ranges overlap cannot be in a graph");
       }
     }
-  if (!native_ || dropped_) {
+  if (dropped_) {
     apply_changes();
     discard();
     return;
@@ -461,14 +459,14 @@ void DeviceGraph::update() {
     patches.push_back(patch);
   }
   tolk_status status = TOLK_E_UNSUPPORTED;
-  const uint32_t offered = devices_[0]->caps().graph;
+  const uint32_t offered = table_->update_flags;
   const bool updates = std::all_of(patches.begin(), patches.end(), [&](const tolk_patch& p) {
     return offered & (p.kind == TOLK_PATCH_BUFFER  ? TOLK_GRAPH_UPDATE_BUFFERS
                       : p.kind == TOLK_PATCH_VALUE ? TOLK_GRAPH_UPDATE_VALUES
                                                    : TOLK_GRAPH_UPDATE_SIZES);
   });
   if (instance.graph && updates)
-    status = plugin_.graph.update(instance.graph, patches.data(), static_cast<uint32_t>(patches.size()));
+    status = table_->entries->update(instance.graph, patches.data(), static_cast<uint32_t>(patches.size()));
   if (status == TOLK_E_UNSUPPORTED) {
     if (instance.graph) take_error_text(status);
     std::vector<Node> before = nodes_;
@@ -478,7 +476,7 @@ void DeviceGraph::update() {
       tolk_graph* fresh = build();
       if (instance.graph) {
         wait_all();
-        plugin_.graph.destroy(instance.graph);
+        table_->entries->destroy(instance.graph);
       }
       instance.graph = fresh;
     } catch (...) {
@@ -511,54 +509,6 @@ void DeviceGraph::wait_all() {
   for (Device* device : devices_) device->compute().settle();
 }
 
-// One node of the host's own graph, on its device's queue.
-tolk_status DeviceGraph::submit(const Node& node) {
-  tolk_stream* stream = streams_[node.device];
-  switch (node.kind) {
-  case NodeKind::Kernel: {
-    tolk_launch launch = c_launch(node.buffers, node.values, node.grid, node.local);
-    return plugin_.program.launch(stream, node.program->kernel(), &launch);
-  }
-  case NodeKind::Copy: {
-    Device &to = node.storages[0]->device, &from = node.storages[1]->device;
-    tolk_status status = TOLK_E_UNSUPPORTED;
-    if (can_transfer(to, from)) status = plugin_.stream.copy(stream, node.buffers[0], node.buffers[1]);
-    if (status != TOLK_E_UNSUPPORTED) return status;
-    take_error_text(status);
-    wait_all();
-    std::vector<std::byte> bytes(node.buffers[0].size);
-    // Each end through a stream of its own device.
-    status = plugin_.stream.copy_out(streams_[position_of(from)], bytes.data(), node.buffers[1], 0);
-    return status < 0 ? status : plugin_.stream.copy_in(stream, node.buffers[0], bytes.data(), 0);
-  }
-  case NodeKind::Fill: {
-    tolk_status status = plugin_.stream.fill(stream, node.buffers[0], node.pattern, node.pattern_bytes);
-    if (status != TOLK_E_UNSUPPORTED) return status;
-    take_error_text(status);
-    std::vector<std::byte> bytes(node.buffers[0].size);
-    for (size_t i = 0; i < bytes.size(); i += node.pattern_bytes)
-      std::memcpy(bytes.data() + i, &node.pattern, node.pattern_bytes);
-    return plugin_.stream.copy_in(stream, node.buffers[0], bytes.data(), 0);
-  }
-  }
-  return TOLK_E_INTERNAL;
-}
-
-tolk_status DeviceGraph::submit_all(const std::vector<Node>& nodes) {
-  // Queues of several devices are kept in step by waiting: correct, and rare enough.
-  bool several = devices_.size() > 1 && streams_[0];
-  if (several) wait_all();
-  for (uint32_t i : order()) {
-    const Node& node = nodes[i];
-    if (several)
-      for (uint32_t earlier : node.after)
-        if (nodes[earlier].device != node.device) devices_[nodes[earlier].device]->compute().settle();
-    if (tolk_status status = submit(node); status < 0) return status;
-  }
-  if (several) wait_all();
-  return TOLK_OK;
-}
-
 void DeviceGraph::launch(uint64_t* device_ns) {
   if (!committed_) throw InvalidArgument("a graph is launched after commit");
   for (Device* device : devices_) device->require_usable();
@@ -570,25 +520,10 @@ void DeviceGraph::launch(uint64_t* device_ns) {
   constexpr uint64_t kUnmeasured = UINT64_MAX;
   uint64_t begin = 0;
   if (device_ns) *device_ns = kUnmeasured, begin = now_ns();
-  // Where arguments are read when a kernel starts, a later change or the end of this graph must not reach
-  // them: such a launch has nodes of its own.
-  std::shared_ptr<const std::vector<Node>> kept;
-  if (!native_ && streams_[0] && std::any_of(devices_.begin(), devices_.end(), [](const Device* d) {
-        return (d->caps().flags & TOLK_CAP_RETAINS_ARGS) != 0;
-      }))
-    kept = std::make_shared<const std::vector<Node>>(nodes_);
-  tolk_status status = native_ ? plugin_.graph.launch(instances_[active_].graph, streams_.data(), device_ns)
-                               : submit_all(kept ? *kept : nodes_);
-  try {
+  tolk_status status = table_->entries->launch(instances_[active_].graph, streams_.data(), device_ns);
+  if (status < 0)
     devices_[0]->compute().check(status, "launch of a graph of " + std::to_string(size()) + " nodes");
-  } catch (...) {
-    if (kept) wait_all(); // for the nodes that were submitted
-    throw;
-  }
-  for (size_t i = 0; i < devices_.size(); i++) {
-    devices_[i]->compute().after(uses_[i]);
-    if (kept) devices_[i]->compute().retain(kept);
-  }
+  for (size_t i = 0; i < devices_.size(); i++) devices_[i]->compute().after(uses_[i]);
   if (!device_ns) return;
   wait_all();
   uint64_t elapsed = now_ns() - begin;
@@ -597,13 +532,13 @@ void DeviceGraph::launch(uint64_t* device_ns) {
 }
 
 bool DeviceGraph::node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns) {
-  if (!native_ || !timed_ || dropped_ || !committed_) return false;
+  if (!timed_ || dropped_ || !committed_) return false;
   std::vector<uint64_t> begin(nodes_.size()), end(nodes_.size());
   uint64_t device_now = 0, host_now = 0;
   tolk_status status;
   {
     auto serial = plugin_.serialize();
-    status = plugin_.graph.node_times(instances_[active_].graph, begin.data(), end.data());
+    status = table_->entries->node_times(instances_[active_].graph, begin.data(), end.data());
     if (status >= 0) status = plugin_.device.clock(devices_[0]->handle(), &device_now, &host_now);
   }
   if (status == TOLK_E_UNSUPPORTED) {

@@ -8,8 +8,8 @@
 //   graph.set_buffer(a, 0, *other), graph.update();      // later launches use `other`
 //
 // What a node waits for is all the order there is inside. The whole is ordered after everything submitted to
-// its devices before and before everything submitted later. A plugin without a graph table gets the same
-// from the host: the nodes are kept here and submitted one by one.
+// its devices before and before everything submitted later. A plugin without a graph table gets the host's (host_graph.h),
+// which submits the nodes one by one.
 //
 // One thread at a time. Buffers are borrowed: they must live until they are replaced or the graph goes; where
 // the graph alternates(), until the next update after they were replaced.
@@ -41,6 +41,8 @@ struct GraphAbility {
   uint64_t offset_max = 0;      // largest offset of an argument in its buffer, 0: no limit
 };
 TOLK_API GraphAbility graph_ability(const Device& device);
+
+struct GraphTable; // host_graph.h
 
 class TOLK_API DeviceGraph {
 public:
@@ -87,9 +89,9 @@ public:
   bool node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns);
 
   size_t size() const { return nodes_.size(); }
-  bool native() const { return native_; }
-  // Updates go to two graphs of the plugin in turn, since they would wait for launches that run. The one that
-  // rests has the buffers from before the last update.
+  bool native() const; // the plugin's graphs, not the host's
+  // Double-buffered: updates go to two graphs of the plugin in turn, since they would wait for running launches. The inactive
+  // one still has the buffers from before the last update.
   bool alternates() const { return alternates_; }
   std::span<Device* const> devices() const { return devices_; }
 
@@ -102,7 +104,7 @@ private:
     NodeKind kind = NodeKind::Kernel;
     uint32_t device = 0; // position
     ProgramRef program;
-    std::vector<tolk_ref> buffers;
+    std::vector<tolk_ref> buffers;  // with the handles of table_
     std::vector<Storage*> storages; // by buffer
     std::vector<uint64_t> values;
     std::array<uint32_t, 3> grid{1, 1, 1}, local{1, 1, 1};
@@ -110,6 +112,7 @@ private:
     uint32_t pattern_bytes = 0;
     std::vector<uint32_t> after;
   };
+  tolk_ref ref_of(Buffer& buffer) const;
   void touch(const Node& node, uint32_t index, Storage* storage, int by);
   void collect_uses();
   uint32_t add(Node node, std::span<const uint32_t> after);
@@ -117,10 +120,8 @@ private:
   Node& committed_node(uint32_t node);
   std::vector<uint32_t> order();
   void apply_changes();
-  tolk_graph* build(); // the plugin's graph of nodes_ as they are
+  tolk_graph* build(); // a graph of nodes_ as they are
   void record_node(tolk_graph* graph, const Node& node, std::vector<uint32_t>& after);
-  tolk_status submit(const Node& node);
-  tolk_status submit_all(const std::vector<Node>& nodes);
   void wait_all();
   void drop();
   [[noreturn]] void refuse(tolk_status status, std::string_view doing);
@@ -132,9 +133,10 @@ private:
   std::vector<Device*> devices_;
   std::vector<tolk_stream*> streams_;
   Plugin& plugin_;
-  bool native_, timed_, committed_ = false, dropped_ = false, alternates_ = false;
+  std::unique_ptr<const GraphTable> table_;
+  bool timed_, committed_ = false, dropped_ = false, alternates_ = false;
   std::vector<Node> nodes_;
-  std::vector<uint32_t> recorded_as_; // by node: its number in the plugin's graph
+  std::vector<uint32_t> recorded_as_; // by node: its number in the recorded graph
   // Two when an update would wait for running launches: they take turns.
   std::array<Instance, 2> instances_;
   size_t active_ = 0;
