@@ -8,6 +8,7 @@
 #include "tolk/base/error.h"
 #include "tolk/base/test_switches.h"
 #include "tolk/base/text.h"
+#include "tolk/device/copy.h"
 #include "tolk/device/pools.h"
 #include "tolk/loader/plugin_loader.h"
 #include "tolk/loader/status.h"
@@ -31,42 +32,6 @@ bool out_of_memory(tolk_status status) { return status == TOLK_E_DEVICE_OOM || s
 
 } // namespace
 
-Allocator::~Allocator() {
-  // After close nothing is left but shells that the plugin's side is gone from.
-  for (Storage* storage : live_) delete storage;
-}
-
-tolk_status Allocator::create(const AllocationRequest& request, uint64_t extra, tolk_buffer** out) {
-  tolk_buffer_desc desc{};
-  desc.struct_size = sizeof desc;
-  desc.kind = request.kind;
-  desc.usage = request.usage;
-  desc.flags = request.zeroed ? uint32_t{TOLK_BUFFER_ZEROED} : 0u;
-  desc.size = request.bytes + extra;
-  desc.align = request.align;
-  auto lock = device_.plugin().serialize();
-  return device_.plugin().buffer.create(device_.handle(), &desc, out);
-}
-
-Storage* Allocator::add(tolk_buffer* buffer, const AllocationRequest& request, bool imported) {
-  auto* storage = new Storage(device_);
-  storage->handle = buffer;
-  storage->request = request;
-  storage->imported = imported;
-  storage->pool = device_.pools().enter(storage, request.pool);
-  live_.insert(storage);
-  return storage;
-}
-
-void Allocator::destroy(Storage* storage) {
-  device_.pools().leave(storage->pool);
-  {
-    auto serial = device_.plugin().serialize();
-    device_.plugin().buffer.destroy(storage->handle);
-  }
-  delete storage;
-}
-
 Storage* Allocator::take_cached(const AllocationRequest& request) {
   if (!request.cached || request.zeroed) return nullptr;
   auto it = free_.find({request.bytes, request.kind});
@@ -77,6 +42,7 @@ Storage* Allocator::take_cached(const AllocationRequest& request) {
   Storage* storage = *position;
   cache_.erase(position);
   cached_bytes_ -= request.bytes;
+  storage->owners.store(1, std::memory_order_relaxed);
   storage->request = request; // label and usage are the new owner's; its uses stay
   live_.insert(storage);
   return storage;
@@ -94,8 +60,7 @@ Storage* Allocator::allocate(const AllocationRequest& request) {
   Storage* storage = scatter ? nullptr : take_cached(request);
   if (!storage) {
     const uint64_t shift = scatter ? random_shift(device_.caps(), request.align) : 0;
-    tolk_buffer* buffer = nullptr;
-    tolk_status status = create(request, shift, &buffer);
+    tolk_status status = device_.pools().create(request, shift, storage);
     if (out_of_memory(status)) {
       take_error_text(status);
       DeviceMemory before{live_bytes_, live_count_, peak_bytes_, cached_bytes_, {}};
@@ -105,16 +70,15 @@ Storage* Allocator::allocate(const AllocationRequest& request) {
         auto serial = device_.plugin().serialize();
         device_.plugin().device.trim(device_.handle());
       }
-      status = create(request, shift, &buffer);
+      status = device_.pools().create(request, shift, storage);
       if (out_of_memory(status)) {
         take_error_text(status);
         throw OutOfMemory(out_of_memory_text(request, before));
       }
     }
     device_.check(status, "allocation of " + human_bytes(request.bytes));
-    if (!buffer) throw PluginError(device_.name() + ": buffer create succeeded but gave no buffer");
-    storage = add(buffer, request, false);
     storage->shift = shift;
+    live_.insert(storage);
   }
   live_bytes_ += request.bytes;
   live_count_++;
@@ -126,13 +90,17 @@ Storage* Allocator::adopt(tolk_buffer* buffer, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   AllocationRequest request;
   request.bytes = bytes;
-  return add(buffer, request, true);
+  Storage* storage = device_.pools().adopt(buffer, request, true);
+  live_.insert(storage);
+  return storage;
 }
 
 void Allocator::release(Storage* storage) {
+  if (storage->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   const bool scatter = scattered();
   std::lock_guard lock(mutex_);
   if (live_.erase(storage) == 0) return; // the device was closed in between and destroyed it
+  unmap_storage(*storage);
   if (!storage->imported) {
     live_bytes_ -= storage->request.bytes;
     live_count_--;
@@ -163,7 +131,7 @@ void Allocator::free_when_unused(Storage* storage) {
     }
   }
   if (uses.empty())
-    destroy(storage);
+    device_.pools().destroy(storage);
   else
     waiting_.push_back({storage, std::move(uses)});
 }
@@ -180,7 +148,7 @@ void Allocator::reap_locked(bool wait) {
         // The stream keeps it for its next user.
       }
     }
-    destroy(w.storage);
+    device_.pools().destroy(w.storage);
     return true;
   });
 }
@@ -218,12 +186,7 @@ void Allocator::destroy_all() {
   std::lock_guard lock(mutex_);
   trim_locked(0);
   reap_locked(true);
-  // The Storage objects stay: buffers that live have pointers to them.
-  for (Storage* storage : live_) {
-    auto serial = device_.plugin().serialize();
-    device_.plugin().buffer.destroy(storage->handle);
-    storage->handle = nullptr;
-  }
+  for (Storage* storage : live_) PoolTable::close(*storage);
   live_bytes_ = live_count_ = 0;
 }
 

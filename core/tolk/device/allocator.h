@@ -1,4 +1,4 @@
-// Storage of one device: asks the plugin, keeps what is freed for reuse, and counts.
+// When blocks of a device are made, reused and freed. The blocks themselves are the device's pools (pools.h).
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,21 @@
 
 namespace tolk {
 
-// Any thread. Freed storage is reused most recent first, without waiting: what still uses it goes along, and
-// the next operation on another stream waits for that. The cache holds at most as much as was ever in use at
-// once (64 MB at least), dropping the oldest. Storage that is really freed while work on it is pending is
-// destroyed when that is done, at the latest when memory is short.
+// Any thread. Freed storage is reused most recent first, without waiting: it keeps its uses, and the next operation on
+// another stream waits for those. The cache holds at most as much as was ever in use at once (64 MB at least) and drops the
+// oldest. Storage that is freed for good while work on it is pending is destroyed when that work is done, at the latest when
+// memory is short.
 //
-// TOLK_TEST_SCATTER=1, for tests: nothing is reused and every block begins at a random place of its handle,
-// so that whoever keeps an address too long finds other bytes there.
+// TOLK_TEST_SCATTER=1, for tests: nothing is reused and every block begins at a random place of its handle, so that an
+// address that is kept too long has other bytes.
 class Allocator {
 public:
   explicit Allocator(Device& device) : device_(device) {}
-  ~Allocator();
 
   // Throws OutOfMemory with figures when the plugin has none left even after the cache was given back;
   // DeviceError.
   Storage* allocate(const AllocationRequest& request);
-  // No use of the storage may be submitted after this call.
+  // One owner less. After the last one no use of the storage may be submitted.
   void release(Storage* storage);
   // Storage around a handle that exists (imported memory is not counted as live bytes), so that close can
   // destroy it.
@@ -49,11 +48,8 @@ private:
     std::vector<Event> uses;
   };
   static Key key_of(const Storage& s) { return {s.request.bytes, s.request.kind}; }
-  tolk_status create(const AllocationRequest& request, uint64_t extra, tolk_buffer** out);
   Storage* take_cached(const AllocationRequest& request);
-  Storage* add(tolk_buffer* buffer, const AllocationRequest& request, bool imported);
   void free_when_unused(Storage* storage);
-  void destroy(Storage* storage);
   void reap_locked(bool wait);
   void trim_locked(uint64_t keep_bytes);
   std::string out_of_memory_text(const AllocationRequest& request, const DeviceMemory& before);

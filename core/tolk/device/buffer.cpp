@@ -112,6 +112,16 @@ BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const 
   return buffer;
 }
 
+BufferRef pool_buffer(Device& device, BufferLoc loc, DType dtype, uint64_t count) {
+  require_storable(device, dtype);
+  device.require_usable();
+  Storage& block = device.pools().share(loc.pool_id);
+  BufferRef root(new Buffer(device, DType::U8, block.request.bytes));
+  root->imported_ = true;
+  root->storage_.store(&block, std::memory_order_release);
+  return view_buffer(root, dtype, count, loc.offset);
+}
+
 BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data) {
   BufferRef buffer = import_host_memory(device, dtype, count, data, nullptr, true);
   if (!buffer)
@@ -149,7 +159,6 @@ void Buffer::part() {
       imported_ = false, writable_ = true;
       generation_.fetch_add(1, std::memory_order_acq_rel);
       views_ = 0;
-      unmap_storage(*shared);
       device_.allocator().release(shared);
     }
   }
@@ -225,7 +234,6 @@ void Buffer::release() {
   r.generation_.fetch_add(1, std::memory_order_acq_rel);
   r.views_ = 0;
   if (!r.device_.alive()) return; // the plugin's side went with the device
-  unmap_storage(*storage);
   r.device_.allocator().release(storage);
 }
 

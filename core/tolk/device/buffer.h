@@ -52,6 +52,10 @@ TOLK_API BufferRef view_buffer(const BufferRef& buffer, DType dtype, uint64_t co
 // write it throw InvalidArgument.
 TOLK_API BufferRef import_host_memory(Device& device, DType dtype, uint64_t count, const void* data,
                                       std::shared_ptr<const void> owner, bool writable = false);
+// The buffer that lies at a location: writes through one are seen through all that overlap it, in the order of submission.
+// It keeps the pool's memory, also after free_pool. Throws InvalidArgument "unknown pool N", and "exceeds base buffer" when it
+// does not fit.
+TOLK_API BufferRef pool_buffer(Device& device, BufferLoc loc, DType dtype, uint64_t count);
 // Caller's memory as a buffer that kernels may write; it must outlive the buffer and is neither freed nor
 // counted. Throws InvalidArgument when the device cannot use it in place.
 TOLK_API BufferRef wrap_external(Device& device, DType dtype, uint64_t count, void* data);
@@ -76,7 +80,7 @@ public:
   uint64_t base_id() const { return base_ ? base_->id_ : id_; }
   bool is_view() const { return base_ != nullptr; }
   bool writable() const { return base_ ? base_->writable_ : writable_; }
-  bool imported() const { return root().imported_; } // memory of the caller or of another device
+  bool imported() const { return root().imported_; } // memory of the caller, another device or a pool
   const std::string& label() const { return base_ ? base_->options_.label : options_.label; }
 
   // Whether there is storage; a view shares its root's.
@@ -160,6 +164,7 @@ private:
   friend BufferRef view_buffer(const BufferRef&, DType, uint64_t, uint64_t);
   friend BufferRef import_host_memory(Device&, DType, uint64_t, const void*, std::shared_ptr<const void>,
                                       bool);
+  friend BufferRef pool_buffer(Device&, BufferLoc, DType, uint64_t);
   friend void copy_buffer(Buffer&, Buffer&);
   bool can_attach() const;
   void attach();

@@ -26,8 +26,7 @@ DeviceContext::~DeviceContext() {
   PoolTable& pools = device_.pools();
   for (const auto& [node, loc] : buffers_) {
     if (theirs.contains(loc.pool_id) || !freed.insert(loc.pool_id).second) continue;
-    if (pools.has(loc.pool_id) && pools.is_own(loc.pool_id) && !pools.is_constant_pool(loc.pool_id))
-      pools.free_pool(loc.pool_id);
+    if (pools.has(loc.pool_id) && pools.is_own(loc.pool_id)) pools.free_pool(loc.pool_id);
   }
 }
 

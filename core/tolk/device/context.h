@@ -1,5 +1,4 @@
-// Where the values of a program lie on a device: an immutable chain of contexts, each adding to what its
-// parent knows.
+// Where the values of a program lie on a device, by node: an immutable chain of contexts, each adding to its parent's.
 //
 //   auto root = make_context(d, {{1, {pool, 0}}});
 //   auto child = root->make_child({.buffers = more});     // what is omitted is inherited
@@ -20,7 +19,7 @@ namespace tolk {
 using NodeId = uint64_t;
 using CtxBuffers = std::map<NodeId, BufferLoc>;
 
-// What optimising kernels for a context found out, by key; for tuning to keep and to find again.
+// What was learnt while kernels were optimised for a context, by key, so that tuning can find it again.
 struct OptimizeContext {
   std::map<std::string, std::string> notes;
 };
@@ -30,8 +29,8 @@ TOLK_API OptimizeContextRef empty_optimize_context(); // a fresh one each time
 class DeviceContext;
 using DeviceContextRef = std::shared_ptr<const DeviceContext>;
 
-// A context owns the pools that it names and its parent does not, unless they are constants of the device or
-// the merge pool: each is freed once, when the context goes, however many nodes lie in it. Any thread.
+// A context owns the pools that it names and its parent does not, except the merge pool: each is freed once, when the
+// context goes, however many nodes lie in it. Any thread.
 class TOLK_API DeviceContext : public std::enable_shared_from_this<DeviceContext> {
 public:
   Device& device() const { return device_; }

@@ -7,6 +7,7 @@
 #include "tolk/device/buffer.h"
 #include "tolk/device/copy.h"
 #include "tolk/device/device.h"
+#include "tolk/loader/plugin_loader.h"
 
 namespace tolk {
 namespace {
@@ -39,8 +40,51 @@ const PoolTable::Pool& PoolTable::at(int32_t id) const {
   return it->second;
 }
 
-int32_t PoolTable::enter(Storage* storage, int32_t id) {
+tolk_status PoolTable::create(const AllocationRequest& request, uint64_t extra, Storage*& out) {
+  tolk_buffer_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = request.kind;
+  desc.usage = request.usage;
+  desc.flags = request.zeroed ? uint32_t{TOLK_BUFFER_ZEROED} : 0u;
+  desc.size = request.bytes + extra;
+  desc.align = request.align;
+  tolk_buffer* handle = nullptr;
+  {
+    auto serial = device_.plugin().serialize();
+    if (tolk_status status = device_.plugin().buffer.create(device_.handle(), &desc, &handle); status < 0)
+      return status;
+  }
+  if (!handle) throw PluginError(device_.name() + ": buffer create succeeded but gave no buffer");
+  out = adopt(handle, request, false);
+  return TOLK_OK;
+}
+
+Storage* PoolTable::adopt(tolk_buffer* handle, const AllocationRequest& request, bool imported) {
+  auto block = std::make_unique<Storage>(device_);
+  block->handle = handle;
+  block->request = request;
+  block->imported = imported;
+  Storage* out = block.get();
   std::lock_guard lock(mutex_);
+  blocks_.emplace(out, std::move(block));
+  out->pool = enter(out, request.pool);
+  return out;
+}
+
+void PoolTable::destroy(Storage* block) {
+  close(*block);
+  std::lock_guard lock(mutex_);
+  pools_.erase(block->pool);
+  blocks_.erase(block);
+}
+
+void PoolTable::close(Storage& block) {
+  auto serial = block.device.plugin().serialize();
+  block.device.plugin().buffer.destroy(block.handle);
+  block.handle = nullptr;
+}
+
+int32_t PoolTable::enter(Storage* storage, int32_t id) {
   const bool own = id >= 0;
   if (!own) id = next_pool_id();
   int32_t next = next_.load(std::memory_order_relaxed);
@@ -50,14 +94,16 @@ int32_t PoolTable::enter(Storage* storage, int32_t id) {
   return id;
 }
 
-void PoolTable::leave(int32_t id) {
-  std::lock_guard lock(mutex_);
-  pools_.erase(id);
-}
-
 Storage& PoolTable::storage(int32_t id) const {
   std::lock_guard lock(mutex_);
   return *at(id).storage;
+}
+
+Storage& PoolTable::share(int32_t id) const {
+  std::lock_guard lock(mutex_);
+  Storage& block = *at(id).storage;
+  block.owners.fetch_add(1, std::memory_order_relaxed);
+  return block;
 }
 
 bool PoolTable::has(int32_t id) const {
@@ -144,47 +190,6 @@ BufferLoc PoolTable::merge_in(Buffer& source) {
     copy_range(block, block.ref(0, source.bytes()), from, source.ref());
   }
   return {kMergePoolId, 0};
-}
-
-void PoolTable::keep_constant(uint64_t node, BufferLoc loc) {
-  std::lock_guard lock(mutex_);
-  at(loc.pool_id);
-  constants_.insert_or_assign(node, loc);
-}
-
-const BufferLoc* PoolTable::find_constant(uint64_t node) const {
-  std::lock_guard lock(mutex_);
-  auto it = constants_.find(node);
-  return it == constants_.end() ? nullptr : &it->second;
-}
-
-bool PoolTable::is_constant_pool(int32_t id) const {
-  std::lock_guard lock(mutex_);
-  return std::any_of(constants_.begin(), constants_.end(),
-                     [id](const auto& entry) { return entry.second.pool_id == id; });
-}
-
-SegmentPlan plan_pool_segments(std::span<const SegmentItem> items, uint64_t cap) {
-  SegmentPlan plan;
-  uint64_t end = 0;
-  for (size_t i = 0; i < items.size(); i++) {
-    const auto& [size, align] = items[i];
-    if (!power_of_two(align))
-      throw InvalidArgument("item " + std::to_string(i) + ": the alignment " + std::to_string(align) +
-                            " is no power of two");
-    if (size > cap)
-      throw InvalidArgument("item " + std::to_string(i) + " of " + std::to_string(size) +
-                            " bytes does not fit into a segment of " + std::to_string(cap));
-    uint64_t at = (end + (align - 1)) & ~(align - 1); // wraps to something below `end` at the top
-    if (plan.sizes.empty() || at < end || at > cap - size) {
-      plan.sizes.push_back(0);
-      at = 0;
-    }
-    plan.places.push_back({plan.sizes.size() - 1, at});
-    end = at + size;
-    plan.sizes.back() = end;
-  }
-  return plan;
 }
 
 } // namespace tolk

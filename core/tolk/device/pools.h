@@ -1,14 +1,16 @@
-// Device memory under small numbers. Every block of a device is a pool, storage is a pool and an offset:
-// BufferLoc. Locations can be printed and compared, and are the same in every run that allocates in the same
-// order.
+// Device memory under small numbers. Every block of a device is a pool, and memory is addressed as a pool and an offset in
+// it: BufferLoc. Locations can be printed and compared, and are the same in every run that allocates in the same order.
 //
-//   int32_t p = d.pools().next_pool_id();            // 1, 2, 3 ...; never the same twice
-//   d.pools().alloc_pool(p, 4096, 64);
-//   d.pools().memset_zero(p, 0, 4096);
-//   tolk_ref r = d.pools().resolve_pool({p, 128});   // handle and offset
-//   d.pools().free_pool(p);
+//   PoolTable& pools = device("CPU").pools();
+//   int32_t p = pools.next_pool_id();                          // 1, 2, 3 ...; no number comes twice
+//   pools.alloc_pool(p, 4096, 64);
+//   pools.memset_zero(p, 0, 4096);
+//   BufferRef row = pool_buffer(device("CPU"), {p, 128}, DType::F32, 16);   // for copies and kernels; see buffer.h
+//   tolk_ref ref = pools.resolve_pool({p, 128});               // handle and offset, for the plugin's own functions
+//   pools.free_pool(p);
 //
-// Buffers take their numbers from the same counter, so a Buffer's location resolves here too.
+// The allocator takes a number from the same table for the block of every Buffer, so a Buffer's location resolves here too.
+// DeviceContext (context.h) owns pools by the nodes that lie in them.
 #pragma once
 
 #include <atomic>
@@ -16,18 +18,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include <tolk/plugin/tolk_plugin.h>
 
 #include "tolk/base/api.h"
 #include "tolk/device/storage.h"
+#include "tolk/dtype/dtype.h"
 
 namespace tolk {
 
 class Buffer;
+using BufferRef = std::shared_ptr<Buffer>;
 
 struct BufferLoc {
   int32_t pool_id = 0;
@@ -35,7 +40,7 @@ struct BufferLoc {
   auto operator<=>(const BufferLoc&) const = default;
 };
 
-// A hint: a device without such memory gives its default.
+// A hint: a device without such memory uses its default.
 enum class MemoryMode : uint8_t {
   Default,
   DeviceOnly,
@@ -44,7 +49,7 @@ enum class MemoryMode : uint8_t {
   Readback     // host memory that the device can reach
 };
 
-constexpr int32_t kMergePoolId = 0; // the scratch of merge_in, its only tenant
+constexpr int32_t kMergePoolId = 0; // scratch memory, of merge_in alone
 
 // Any thread.
 class TOLK_API PoolTable {
@@ -55,7 +60,7 @@ public:
   // InvalidArgument "pool N already allocated" for a live number other than kMergePoolId, for a negative
   // number and for a bad alignment; OutOfMemory.
   void alloc_pool(int32_t id, uint64_t size, uint64_t alignment, MemoryMode mode = MemoryMode::Default);
-  // Forgets the number and frees the block once nothing pending uses it. Throws InvalidArgument "unknown pool
+  // Forgets the number, and frees the block once no buffer lies in it and nothing pending uses it. Throws InvalidArgument "unknown pool
   // N", and for the block of a Buffer, which frees it itself.
   void free_pool(int32_t id);
   // In order with what else is submitted for that block. Throws InvalidArgument "unknown pool N", and for a
@@ -73,23 +78,24 @@ public:
   bool is_own(int32_t id) const;    // made by alloc_pool, not a buffer's
   std::vector<int32_t> ids() const; // ascending
 
-  // Copies a buffer of any device into pool 0 of this one, which grows when it is too small and never
-  // shrinks; its next tenant waits for readers of the last. Throws what copies throw.
+  // Copies a buffer of any device into pool 0 of this one, which grows when it is too small and never shrinks. The next copy
+  // waits for readers of the last. Throws what copies throw.
   BufferLoc merge_in(Buffer& source);
 
-  // Constants that every context of the device shares: a node's number and its location. They are freed with
-  // the device.
-  void keep_constant(uint64_t node, BufferLoc loc);
-  const BufferLoc* find_constant(uint64_t node) const; // null when unknown; valid until the device closes
-  bool is_constant_pool(int32_t id) const;
-
-  // --- for this layer
-  // A block under `id`, or under the next number when that is negative; the number.
-  int32_t enter(Storage* storage, int32_t id);
-  void leave(int32_t id);
-  Storage& storage(int32_t id) const; // throws InvalidArgument "unknown pool N"
-
 private:
+  friend class Allocator;
+  friend BufferRef pool_buffer(Device&, BufferLoc, DType, uint64_t);
+
+  // --- blocks, for the allocator. The plugin's buffer is `extra` bytes longer than what was asked for.
+  tolk_status create(const AllocationRequest& request, uint64_t extra, Storage*& out);
+  Storage* adopt(tolk_buffer* handle, const AllocationRequest& request, bool imported);
+  void destroy(Storage* block);
+  // Destroys the plugin's buffer of a block that others still point to.
+  static void close(Storage& block);
+  int32_t enter(Storage* block, int32_t id); // under the next number when `id` is negative
+  Storage& storage(int32_t id) const;        // throws InvalidArgument "unknown pool N"
+  Storage& share(int32_t id) const;          // with one owner more; Allocator::release gives it back
+
   struct Pool {
     Storage* storage;
     bool own; // made by alloc_pool
@@ -98,24 +104,9 @@ private:
 
   Device& device_;
   mutable std::mutex mutex_;
-  std::map<int32_t, Pool> pools_;
-  std::map<uint64_t, BufferLoc> constants_;
+  std::map<int32_t, Pool> pools_;                                 // those that have a number
+  std::unordered_map<Storage*, std::unique_ptr<Storage>> blocks_; // all
   std::atomic<int32_t> next_{1};
 };
-
-// Offsets for `items` in as few blocks as fit when they are placed in order; no block exceeds `cap`.
-struct SegmentPlan {
-  struct Place {
-    size_t segment;
-    uint64_t offset;
-  };
-  std::vector<Place> places;   // by item
-  std::vector<uint64_t> sizes; // by segment
-};
-struct SegmentItem {
-  uint64_t size, align;
-};
-// Throws InvalidArgument for an item larger than `cap` and for an alignment that is no power of two.
-TOLK_API SegmentPlan plan_pool_segments(std::span<const SegmentItem> items, uint64_t cap);
 
 } // namespace tolk

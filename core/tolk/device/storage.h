@@ -1,6 +1,7 @@
 // One block of device memory behind a Buffer or a pool, and which submitted work touched it last.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -41,15 +42,16 @@ struct UseState {
   }
 };
 
-// Made and destroyed by the Allocator of its device.
+// A block. Belongs to the PoolTable of its device; the Allocator decides when it goes.
 struct Storage {
   explicit Storage(Device& on) : device(on) {}
 
   Device& device;
   tolk_buffer* handle = nullptr;
-  int32_t pool = 0;      // its number among the device's pools
-  uint64_t shift = 0;    // where the first byte lies in the handle; 0 but for TOLK_TEST_SCATTER
-  bool imported = false; // memory of somebody else
+  int32_t pool = 0;           // its number among the device's pools
+  uint64_t shift = 0;         // where the first byte lies in the handle; 0 except with TOLK_TEST_SCATTER
+  bool imported = false;      // the caller's memory, or another device's
+  std::atomic<int> owners{1}; // the buffer or pool that it was made for, and buffers that lie in the pool
   AllocationRequest request;
   UseState uses;
   std::byte* host_pointer = nullptr; // what map gave for the first byte

@@ -1,14 +1,14 @@
-// Memory by numbers: pools, locations, the merge pool, segments, and contexts that own pools.
+// Memory by numbers: pools, locations, the merge pool, and contexts that own pools.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
+#include <span>
 
 #include "device_test.h"
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/error.h"
 #include "tolk/device/context.h"
-#include "tolk/device/copy.h"
 #include "tolk/device/pools.h"
 
 using namespace tolk;
@@ -21,17 +21,19 @@ Device& null_device() {
   return device("NULL:9");
 }
 
+BufferRef whole(Device& d, int32_t pool) {
+  return pool_buffer(d, {pool, 0}, DType::U8, d.pools().size_of(pool));
+}
+
 std::vector<uint8_t> bytes_of(Device& d, int32_t pool) {
   std::vector<uint8_t> bytes(d.pools().size_of(pool));
-  Storage& s = d.pools().storage(pool);
-  read_range(s, s.ref(0, bytes.size()), bytes.data());
+  whole(d, pool)->copy_out(std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
 
 void write_all(Device& d, int32_t pool, uint8_t value) {
   std::vector<uint8_t> bytes(d.pools().size_of(pool), value);
-  Storage& s = d.pools().storage(pool);
-  write_range(s, s.ref(0, bytes.size()), bytes.data());
+  whole(d, pool)->copy_in(std::as_bytes(std::span(bytes)));
 }
 
 struct Fresh {
@@ -188,10 +190,11 @@ BOOST_AUTO_TEST_CASE(the_merge_pool_grows_in_place, *boost::unit_test::label("D-
     BOOST_TEST(to.pools().size_of(kMergePoolId) == 16u);
     std::vector<uint8_t> bytes = bytes_of(to, kMergePoolId);
     BOOST_TEST(int(bytes[4]) == 2);
-    tb().delay(to, 0, 20'000);
+    auto held = tb().hold_copies(to);
     to.pools().merge_in(*small); // still running when the pool grows
     to.pools().merge_in(*large);
     BOOST_TEST(to.pools().size_of(kMergePoolId) == 64u);
+    held.release();
     bytes = bytes_of(to, kMergePoolId);
     for (size_t i = 0; i < 16; i++) BOOST_TEST(int(bytes[4 * i]) == 8);
     to.pools().merge_in(*small);
@@ -206,24 +209,31 @@ BOOST_AUTO_TEST_CASE(the_merge_pool_grows_in_place, *boost::unit_test::label("D-
   }
 }
 
-BOOST_AUTO_TEST_CASE(segments_are_filled_in_order_up_to_the_cap) {
-  const SegmentItem items[] = {{10, 1}, {20, 16}, {40, 8}, {64, 64}, {0, 1}};
-  SegmentPlan plan = plan_pool_segments(items, 80);
-  BOOST_TEST(plan.sizes == std::vector<uint64_t>({80, 64}), boost::test_tools::per_element());
-  BOOST_TEST(plan.places[1].offset == 16u);
-  BOOST_TEST(plan.places[2].offset == 40u);
-  BOOST_TEST(plan.places[3].segment == 1u);
-  BOOST_TEST(plan.places[3].offset == 0u);
-  BOOST_TEST(plan.places[4].offset == 64u);
-  std::string text = message_of<InvalidArgument>([&] { plan_pool_segments(items, 63); });
-  BOOST_TEST(contains(text, "item 3 of 64 bytes does not fit into a segment of 63"), text);
-  const SegmentItem huge[] = {{UINT64_MAX - 8, 8}, {100, 4096}, {16, 16}};
-  SegmentPlan top = plan_pool_segments(huge, UINT64_MAX);
-  BOOST_TEST(top.places[1].segment == 1u); // no wrap-around
-  BOOST_TEST(top.places[2].offset == 112u);
-  const SegmentItem crooked[] = {{8, 12}};
-  BOOST_CHECK_THROW(plan_pool_segments(crooked, 100), InvalidArgument);
-  BOOST_TEST(plan_pool_segments({}, 1).sizes.empty());
+BOOST_AUTO_TEST_CASE(a_buffer_lies_at_a_location_and_keeps_its_memory) {
+  for (Device* d : {&tb().open(), &tb().open_streams()}) {
+    const uint64_t before = d->memory().live_bytes;
+    int32_t id = d->pools().next_pool_id();
+    d->pools().alloc_pool(id, 64, 64);
+    d->pools().memset_zero(id, 0, 64);
+    BufferRef low = pool_buffer(*d, {id, 0}, DType::I32, 4), high = pool_buffer(*d, {id, 32}, DType::I32, 4);
+    BOOST_TEST((high->loc() == BufferLoc{id, 32}));
+    BOOST_TEST(high->ref().offset == d->pools().resolve_pool({id, 32}).offset);
+    // b[i] = a[i] + 100 from one end of the pool to the other.
+    const std::vector<int32_t> values{1, 2, 3, 4};
+    low->copy_in(std::as_bytes(std::span(values)));
+    launch(add_kernel(*d, 100), {high, low});
+    d->pools().free_pool(id); // the buffers still lie in it
+    BOOST_TEST(!d->pools().has(id));
+    BOOST_TEST(ints(*high) == std::vector<int32_t>({101, 102, 103, 104}), boost::test_tools::per_element());
+    BOOST_TEST(d->memory().live_bytes == before + 64);
+    low.reset();
+    high.reset();
+    BOOST_TEST(d->memory().live_bytes == before);
+    BOOST_CHECK_THROW(pool_buffer(*d, {id, 0}, DType::I32, 4), InvalidArgument);
+    int32_t small = d->pools().next_pool_id();
+    d->pools().alloc_pool(small, 16, 8);
+    BOOST_CHECK_THROW(pool_buffer(*d, {small, 4}, DType::I32, 4), InvalidArgument);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(optimize_contexts_are_empty_and_independent, *boost::unit_test::label("D-06")) {
@@ -289,15 +299,12 @@ BOOST_AUTO_TEST_CASE(a_child_leaves_its_parent_alone, *boost::unit_test::label("
 
 BOOST_AUTO_TEST_CASE(a_pool_of_many_nodes_is_freed_once, *boost::unit_test::label("RG-16")) {
   Device& d = tb().open();
-  int32_t id = d.pools().next_pool_id(), constant = d.pools().next_pool_id();
+  int32_t id = d.pools().next_pool_id();
   d.pools().alloc_pool(id, 320, 64);
-  d.pools().alloc_pool(constant, 8, 8);
-  d.pools().keep_constant(900, {constant, 0});
   d.pools().merge_in(*int_buffer(d, 4, 0));
   CtxBuffers nodes;
   for (NodeId n = 0; n < 5; n++) nodes[n] = {id, 64 * n};
-  nodes[5] = {constant, 0};
-  nodes[6] = {kMergePoolId, 0};
+  nodes[5] = {kMergePoolId, 0};
   tb().reset();
   DeviceContextRef root = make_context(d, nodes), child = root->make_child({});
   root.reset();
@@ -305,10 +312,7 @@ BOOST_AUTO_TEST_CASE(a_pool_of_many_nodes_is_freed_once, *boost::unit_test::labe
   child.reset();
   BOOST_TEST(tb().counters(d).buffer_destroy == 1u);
   BOOST_TEST(!d.pools().has(id));
-  BOOST_TEST(d.pools().has(constant));
   BOOST_TEST(d.pools().has(kMergePoolId));
-  BOOST_REQUIRE(d.pools().find_constant(900));
-  BOOST_TEST(!d.pools().find_constant(901));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
