@@ -2,6 +2,7 @@
 
 #include "run_model.h"
 #include "tolk/device/registry.h"
+#include "tolk/device/report.h"
 
 namespace tolk::run {
 

@@ -13,6 +13,7 @@
 #include "option_table.h"
 #include "options.h"
 #include "outputs.h"
+#include "replay.h"
 #include "report.h"
 #include "run_model.h"
 #include "tolk/base/config.h"
@@ -122,6 +123,11 @@ int dispatch(const Options& options) {
     Progress progress(false);
     check_many(stdin, stdout, engine_loader(options, progress));
     return kWell;
+  }
+  case Command::Replay: {
+    const ReplayOutcome outcome = replay_file(options);
+    print(outcome.text);
+    return outcome.same ? kWell : kDiffers;
   }
   case Command::Run:
     set_up_devices(options);

@@ -62,7 +62,8 @@ constexpr OptionRow kRows[] = {
      "own "
      "compile cache or are compiled from their graphs."},
     {"json", 0, nullptr, false, kRuns,
-     "Print one JSON object on standard output instead of text; also with --check, --list-devices and --env. "
+     "Print one JSON object on standard output instead of text; also with --check, --replay, --list-devices "
+     "and --env. "
      "Times are in "
      "seconds."},
 
@@ -77,6 +78,13 @@ constexpr OptionRow kRows[] = {
      "that starts with "
      "\"types-only\" and a tab compares types and shapes only. scripts/onnx-cases works through this."},
 
+    {"replay", 0, "FILE", false, kChecks,
+     "Repeat what TOLK_LAYERS=record=FILE recorded, without the model, on a device of the same backend, and "
+     "compare what comes "
+     "back. A recording that breaks off, as a crash leaves it, is repeated as far as it goes. Exit status 1 "
+     "when bytes "
+     "differ."},
+
     {"env", 0, nullptr, false, kAbout, "Print every setting with its present value and meaning."},
     {"help", 'h', nullptr, false, kAbout, "Print this text."},
     {"version", 'V', nullptr, false, kAbout, "Print the version."},
@@ -85,6 +93,7 @@ constexpr OptionRow kRows[] = {
 constexpr const char* kUsage = "Usage: tolk-run MODEL.onnx [options]\n"
                                "       tolk-run MODEL.tolk [options]       a model stored by --save\n"
                                "       tolk-run --check DIR [options]\n"
+                               "       tolk-run --replay FILE [options]\n"
                                "       tolk-run --list-devices | --env | --help | --version\n";
 constexpr const char* kIntroduction =
     "Runs an ONNX model and prints a summary of its outputs and the times. Inputs that "

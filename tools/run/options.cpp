@@ -232,6 +232,11 @@ Command choose(const po::variables_map& map, std::string& model) {
     command = Command::Check;
     model = single(map, "check");
   }
+  if (map.count("replay")) {
+    chosen.emplace_back("--replay");
+    command = Command::Replay;
+    model = single(map, "replay");
+  }
   if (chosen.size() > 1) refuse(fmt::format("{} and {} cannot go together", chosen[0], chosen[1]));
   if (!chosen.empty() && !models.empty())
     refuse(fmt::format("{} takes no model, but \"{}\" is given", chosen[0], models.front()));

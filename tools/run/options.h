@@ -11,7 +11,7 @@
 
 namespace tolk::run {
 
-enum class Command : uint8_t { Run, Check, CheckMany, ListDevices, Env, Help, Version };
+enum class Command : uint8_t { Run, Check, CheckMany, Replay, ListDevices, Env, Help, Version };
 
 // NAME=FILE; the name is empty when only a file was given.
 struct NamedFile {
@@ -25,7 +25,7 @@ struct Range {
 
 struct Options {
   Command command = Command::Run;
-  std::string model; // MODEL, or the folder of --check
+  std::string model; // MODEL, the folder of --check, or the file of --replay
   std::vector<NamedFile> inputs, outputs;
   std::map<std::string, io::Shape> shapes;
   std::map<std::string, int64_t> dims;

@@ -168,6 +168,23 @@ def main():
             os.symlink("/dev/full", full)
             refused([model, "--save", full, "--output", f"y={stored}"], "full.tolk", "No space left")
             check(os.path.exists(stored), "outputs are stored although the save fails")
+        recording = os.path.join(folder, "calls.rec")
+        code, out, err = run(model, "--input", f"x={x}", TOLK_LAYERS=f"record={recording}")
+        check(code == 0 and os.stat(recording).st_mode & 0o777 == 0o600, f"a recording is private: {code} {err}")
+        code, out, err = run("--replay", recording)
+        check(code == 0 and "calls repeated" in out and " 0 different" in out, f"--replay: {code} {out} {err}")
+        code, out, err = run("--replay", recording, "--json")
+        report = json.loads(out) if code == 0 else {}
+        check(report.get("compared", 0) > 0 and report["missing"] == "", f"--replay --json: {code} {out} {err}")
+        with open(recording, "rb") as file:
+            calls = file.read()
+        code, out, err = run("--replay", write("crash.rec", calls[:-3]))
+        check(code == 0 and "note: " in out and "breaks off" in out, f"--replay of half a recording: {code} {out} {err}")
+        refused(["--replay", write("flip.rec", calls[:40] + bytes([calls[40] ^ 1]) + calls[41:])], "flip.rec", "damaged")
+        refused(["--replay", recording, "--device", "NULL"], "no call of the plugin NULL")
+        refused(["--replay", recording + "2"], "calls.rec2", "cannot be opened")
+        refused(["--replay", recording, model], "--replay", "takes no model")
+
         link = os.path.join(folder, "link.tolk")
         os.symlink("relu.tolk", link)
         code, out, err = run(model, "--save", link)
