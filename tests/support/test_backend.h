@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "control.h"
@@ -79,6 +80,27 @@ public:
   void fail_compile(const std::string& text, uint64_t nth = 1, uint64_t count = 0) const {
     control_->fail(TB_ALL, TB_COMPILE, nth, count, TOLK_E_COMPILE, text.c_str());
   }
+  // Keeps the device's workers at these kinds of operations until the object goes or releases them: a kernel or copy is
+  // pending for as long as a test needs it to be. Release before anything waits for the device.
+  class Held {
+  public:
+    Held(const tb_control& control, uint32_t ordinal, uint32_t kinds) : control_(control), ordinal_(ordinal) {
+      control_.hold(ordinal_, kinds);
+    }
+    ~Held() { release(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    void release() const { control_.hold(ordinal_, 0); }
+
+  private:
+    const tb_control& control_;
+    uint32_t ordinal_;
+  };
+  Held hold_kernels(const Device& device) const { return {*control_, device.index(), TB_HOLD_KERNELS}; }
+  Held hold_copies(const Device& device) const { return {*control_, device.index(), TB_HOLD_COPIES}; }
+  Held hold(const Device& device) const {
+    return {*control_, device.index(), TB_HOLD_KERNELS | TB_HOLD_COPIES};
+  }
   void delay(const Device& device, uint64_t kernel_us, uint64_t copy_us = 0) const {
     control_->delay(device.index(), kernel_us, copy_us);
   }
@@ -97,6 +119,11 @@ private:
 inline TestBackend& tb(const std::string& name = "XDEV") {
   static TestBackend x("XDEV"), y("YDEV");
   return name == "YDEV" ? y : x;
+}
+
+// Gives workers time to do what they may do already, so that a missing wait shows. Tests pass however short it is.
+inline void let_workers_run() {
+  for (int i = 0; i < 1000; i++) std::this_thread::yield();
 }
 
 // What a timed launch reports, for the life of the object.

@@ -1,5 +1,6 @@
-// Counters, records, failures, delays and times.
+// Counters, records, failures, delays, holds and times.
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -43,6 +44,8 @@ struct Book {
   std::vector<tb_record> records;
   std::vector<Injection> injections;
   std::map<uint32_t, Delay> delays;
+  std::map<uint32_t, uint32_t> holds; // TB_HOLD_*, by ordinal
+  std::condition_variable let_go;     // after a change of holds
   uint64_t (*time_of)(void*, const tb_record*) = nullptr;
   void* time_arg = nullptr;
   bool shuffle = false;
@@ -79,6 +82,8 @@ void reset() {
   book().records.clear();
   book().injections.clear();
   book().delays.clear();
+  book().holds.clear();
+  book().let_go.notify_all();
   book().time_of = nullptr;
   book().time_arg = nullptr;
   book().shuffle = false;
@@ -126,6 +131,21 @@ Delay delay_of(uint32_t ordinal) {
   return it == book().delays.end() ? Delay{} : it->second;
 }
 
+void set_hold(uint32_t ordinal, uint32_t kinds) {
+  std::lock_guard lock(book().mutex);
+  book().holds[ordinal] = kinds;
+  book().let_go.notify_all();
+}
+
+void wait_while_held(uint32_t ordinal, uint32_t kind) {
+  if (!on_worker) return;
+  std::unique_lock lock(book().mutex);
+  book().let_go.wait(lock, [&] {
+    auto it = book().holds.find(ordinal);
+    return it == book().holds.end() || !(it->second & kind);
+  });
+}
+
 void sleep_us(uint64_t us) {
   if (us) std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
@@ -167,8 +187,16 @@ tolk_status injected(uint32_t ordinal, uint32_t place) {
   return f.status == TOLK_OK ? TOLK_OK : fail(f.status, f.text);
 }
 
-void sleep_for_kernel(uint32_t ordinal) { sleep_us(delay_of(ordinal).kernel_us); }
-void sleep_for_copy(uint32_t ordinal) { sleep_us(delay_of(ordinal).copy_us); }
+thread_local bool on_worker = false;
+
+void wait_for_kernel(uint32_t ordinal) {
+  sleep_us(delay_of(ordinal).kernel_us);
+  wait_while_held(ordinal, TB_HOLD_KERNELS);
+}
+void wait_for_copy(uint32_t ordinal) {
+  sleep_us(delay_of(ordinal).copy_us);
+  wait_while_held(ordinal, TB_HOLD_COPIES);
+}
 
 uint64_t reported_time(const tb_record& launch, uint64_t measured) {
   uint64_t (*time_of)(void*, const tb_record*);
@@ -207,6 +235,7 @@ const tb_control* control_table() {
     t.record = read_record;
     t.fail = inject;
     t.delay = set_delay;
+    t.hold = set_hold;
     t.times = set_times;
     t.shuffle = set_shuffle;
     return t;

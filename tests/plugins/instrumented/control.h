@@ -106,6 +106,8 @@ enum {
   TB_ASYNC = 12 /* on the worker, when the operation runs; shows at the stream's next call */
 };
 
+enum { TB_HOLD_KERNELS = 1, TB_HOLD_COPIES = 2 };
+
 typedef struct tb_control {
   uint32_t struct_size;
   uint32_t reserved;
@@ -114,7 +116,7 @@ typedef struct tb_control {
 
   /* Counters of one ordinal, or of all. */
   void (*counters)(uint32_t ordinal, tb_counters* out);
-  /* Forgets counts, records, injected failures, delays and the table of times; options become the defaults.
+  /* Forgets counts, records, injected failures, delays, holds and the table of times; options become the defaults.
    * Live counts stay. */
   void (*reset)(void);
 
@@ -128,6 +130,9 @@ typedef struct tb_control {
                const char* text);
   /* Every kernel (copy) of the device takes that much longer, on the worker when it has streams. */
   void (*delay)(uint32_t ordinal, uint64_t kernel_us, uint64_t copy_us);
+  /* Operations of these kinds (TB_HOLD_*; 0: of none) wait on the workers of the device until a call without their kind;
+   * those that run already are not affected. On a synchronous device nothing waits. */
+  void (*hold)(uint32_t ordinal, uint32_t kinds);
   /* What a timed launch of a kernel or a graph reports, in ns; NULL: what was measured. `arg` is passed on.
    */
   void (*times)(uint64_t (*time_of)(void* arg, const tb_record* launch), void* arg);

@@ -66,7 +66,7 @@ tolk_status take_launch(const tolk_kernel* kernel, const tolk_launch* launch, Ke
 }
 
 Failure run_kernel(uint32_t ordinal, const KernelWork& work) {
-  sleep_for_kernel(ordinal);
+  wait_for_kernel(ordinal);
   Failure f = injected_quietly(ordinal, TB_ASYNC);
   if (f.status != TOLK_OK) return f;
   std::vector<tolk_interp::BufferArg> buffers;

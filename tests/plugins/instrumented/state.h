@@ -39,8 +39,9 @@ struct Failure {
   std::string text;
 };
 Failure injected_quietly(uint32_t ordinal, uint32_t place);
-void sleep_for_kernel(uint32_t ordinal);
-void sleep_for_copy(uint32_t ordinal);
+extern thread_local bool on_worker; // set on the threads of streams
+void wait_for_kernel(uint32_t ordinal);
+void wait_for_copy(uint32_t ordinal);
 // Replaces a measured time when the test has a table of times.
 uint64_t reported_time(const tb_record& launch, uint64_t measured);
 bool shuffled();

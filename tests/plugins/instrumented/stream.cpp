@@ -49,7 +49,7 @@ tb_record copy_record(uint32_t kind, uint32_t ordinal, const Range& dst, const R
 }
 
 Failure run_copy(uint32_t ordinal, const Range& dst, const Range& src) {
-  sleep_for_copy(ordinal);
+  wait_for_copy(ordinal);
   Failure f = injected_quietly(ordinal, TB_ASYNC);
   if (f.status != TOLK_OK) return f;
   if (dst.size) std::memcpy(dst.data, src.data, dst.size);
@@ -57,7 +57,7 @@ Failure run_copy(uint32_t ordinal, const Range& dst, const Range& src) {
 }
 
 Failure run_fill(uint32_t ordinal, const Range& dst, uint64_t pattern, uint32_t pattern_bytes) {
-  sleep_for_copy(ordinal);
+  wait_for_copy(ordinal);
   Failure f = injected_quietly(ordinal, TB_ASYNC);
   if (f.status != TOLK_OK) return f;
   tolk_fill_bytes(dst.data, dst.size, pattern, pattern_bytes);
@@ -295,6 +295,7 @@ tolk_stream::~tolk_stream() {
 }
 
 void tolk_stream::loop() {
+  tb::on_worker = true;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
