@@ -2,16 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "tolk/base/error.h"
+#include "tolk/io/truncation.h"
 
 namespace tolk::io {
 namespace {
@@ -22,6 +27,16 @@ struct Descriptor {
     if (fd >= 0) ::close(fd);
   }
 };
+
+struct Mappings {
+  std::mutex mutex;
+  std::set<const MappedFile*> live;
+  std::set<std::string> cut; // cut short, and no longer mapped
+};
+Mappings& mappings() {
+  static auto* all = new Mappings; // leaked: files may be closed by static destructors
+  return *all;
+}
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw InvalidArgument(fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno)));
@@ -65,6 +80,19 @@ std::string link_target(const std::string& path) {
   return at.string();
 }
 
+// A new file in the folder of `target`, by a name that nobody can know before; -1 with errno when there can be none. Not
+// mkstemp, whose files the umask does not open to others.
+int create_beside(const std::string& target, std::string& name) {
+  for (int attempt = 0; attempt < 16; attempt++) {
+    uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) return -1;
+    name = fmt::format("{}.part.{:016x}", target, random);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
 } // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
@@ -84,13 +112,39 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (size == 0) return result;
   void* base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (base == MAP_FAILED) fail(path, "map");
-  result->mapped_ = true;
   result->bytes_ = {static_cast<const std::byte*>(base), size};
+  result->watch_ = std::make_unique<TruncationWatch>(base, size);
+  std::lock_guard lock(mappings().mutex);
+  mappings().live.insert(result.get());
   return result;
 }
 
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {}
+
+bool MappedFile::cut_short() const { return watch_ && watch_->cut_short(); }
+
 MappedFile::~MappedFile() {
-  if (mapped_) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (!watch_) return;
+  {
+    std::lock_guard lock(mappings().mutex);
+    mappings().live.erase(this);
+    if (watch_->cut_short()) mappings().cut.insert(path_);
+  }
+  watch_.reset();
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void require_whole_files() {
+  std::lock_guard lock(mappings().mutex);
+  std::set<std::string> cut;
+  cut.swap(mappings().cut);
+  for (const MappedFile* file : mappings().live)
+    if (file->cut_short()) cut.insert(file->path());
+  if (cut.empty()) return;
+  throw InvalidArgument(fmt::format("{}: was cut short while it was in use, so its values are not what the "
+                                    "file had; write files by renaming, "
+                                    "and run again",
+                                    fmt::join(cut, ", ")));
 }
 
 void write_file(const std::string& path, std::span<const std::byte> bytes) {
@@ -104,7 +158,7 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
     write_all(file.fd, bytes, path);
     return;
   }
-  std::string target = link_target(path), temporary = fmt::format("{}.part.{}", target, ::getpid());
+  std::string target = link_target(path), temporary;
   auto give_up = [&](const char* what) {
     int reason = errno;
     ::unlink(temporary.c_str());
@@ -112,9 +166,10 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
     fail(path, what);
   };
   {
-    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    Descriptor file{create_beside(target, temporary)};
     if (file.fd < 0) fail(path, "write a file beside it");
-    if (exists) (void)::fchmod(file.fd, info.st_mode & 07777); // as the one that it replaces
+    // As the one that it replaces, but for set-user-id and the like, which other contents must not get.
+    if (exists) (void)::fchmod(file.fd, info.st_mode & 0777);
     try {
       write_all(file.fd, bytes, path);
     } catch (...) {

@@ -10,10 +10,12 @@
 
 namespace tolk::io {
 
+class TruncationWatch; // truncation.h
+
 class TOLK_API MappedFile {
 public:
   // Throws InvalidArgument that names the file and the system's reason; a folder or a pipe of more than 1 GiB
-  // is refused. The file must not be truncated while the mapping lives.
+  // is refused. What a file that is cut short meanwhile no longer has reads as zeros; see require_whole_files.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -21,15 +23,20 @@ public:
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
+  bool cut_short() const; // while it was mapped
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
 private:
-  explicit MappedFile(std::string path) : path_(std::move(path)) {}
+  explicit MappedFile(std::string path);
   std::string path_;
   std::span<const std::byte> bytes_;
-  std::string read_; // the bytes of what could not be mapped
-  bool mapped_ = false;
+  std::string read_;                       // the bytes of what could not be mapped
+  std::unique_ptr<TruncationWatch> watch_; // of a mapping
 };
+
+// Throws InvalidArgument when a file was cut short while it was mapped: by name, those that are mapped now, and once those
+// that no longer are. Whoever has computed with mapped data calls it before the results go out. Any thread.
+TOLK_API void require_whole_files();
 
 // Writes a whole file: to a temporary file beside it, then renamed, so that a reader never sees half of it
 // and the old content stays when writing fails. A link stays one: the file that it leads to is written. What

@@ -12,6 +12,7 @@
 #include "tolk/engine/capture/saved_capture.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
+#include "tolk/io/mapped_file.h"
 #include "tolk/onnx/importer.h"
 #include "tolk/onnx/model_saved.h"
 #include "tolk/onnx/reader.h"
@@ -296,6 +297,7 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   compiled->prepared.run();
   std::vector<io::Value> outputs;
   for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
+  io::require_whole_files(); // weights are read where the file is mapped
   if (fresh)
     s.timings.first_run += ms_since(begin);
   else

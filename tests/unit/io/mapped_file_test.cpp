@@ -69,6 +69,43 @@ BOOST_AUTO_TEST_CASE(a_link_stays_and_what_it_leads_to_is_written) {
                                       {"/circle", "leads to itself"});
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_reads_as_zeros_and_is_named) {
+  test::TempDir dir;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  std::string path = dir.write("weights", std::string(4 * page, 'w'));
+  require_whole_files();
+  auto cut = MappedFile::open(path), whole = MappedFile::open(dir.write("whole", std::string(2 * page, 'v')));
+  BOOST_REQUIRE(::truncate(path.c_str(), static_cast<off_t>(page + 1)) == 0);
+  BOOST_TEST(cut->text()[page] == 'w');
+  BOOST_TEST(cut->text()[page + 1] == '\0'); // the rest of a page
+  require_whole_files();                     // nothing was read that is not there
+  BOOST_TEST(cut->text()[3 * page] == '\0');
+  BOOST_TEST(cut->text()[2 * page] == '\0');
+  BOOST_TEST(cut->text()[0] == 'w');
+  for (int again = 0; again < 2; again++)
+    test::expect_error<InvalidArgument>([] { require_whole_files(); },
+                                        {"/weights", "was cut short while it was in use"});
+  BOOST_TEST(whole->text()[2 * page - 1] == 'v');
+  cut.reset();
+  test::expect_error<InvalidArgument>([] { require_whole_files(); }, {"/weights"}); // once more
+  require_whole_files();
+}
+
+BOOST_AUTO_TEST_CASE(the_temporary_file_is_new_and_has_no_special_bits) {
+  namespace fs = std::filesystem;
+  test::TempDir dir;
+  std::string path = dir.write("a", "old"), victim = dir.write("victim", "precious");
+  // Somebody who may write the folder guesses a name.
+  fs::create_symlink(victim, path + ".part." + std::to_string(::getpid()));
+  BOOST_REQUIRE(::chmod(path.c_str(), 06754) == 0);
+  write_file(path, test::bytes_of("new"));
+  BOOST_TEST(test::slurp(path) == "new");
+  BOOST_TEST(test::slurp(victim) == "precious");
+  struct stat info{};
+  BOOST_REQUIRE(::stat(path.c_str(), &info) == 0);
+  BOOST_TEST((info.st_mode & 07777) == 0754u);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_leaves_the_old_content) {
   test::TempDir dir;
   test::expect_error<InvalidArgument>([&] { write_file(dir.file(""), {}); }, {"is a folder"});
