@@ -1,5 +1,6 @@
 #include "tolk/base/disk_cache.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -131,6 +132,11 @@ struct DiskCache::State {
     return folder + "/" + hex.substr(0, 2) + "/" + hex.substr(2);
   }
 
+  // What the index may name: whoever wrote it, nothing outside the folder is removed.
+  static bool is_key(std::string_view text) {
+    return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == text.npos;
+  }
+
   std::vector<CacheIndex::Entry> scan() const {
     std::vector<CacheIndex::Entry> entries;
     std::error_code error;
@@ -145,7 +151,7 @@ struct DiskCache::State {
         struct stat info;
         if (::lstat(file->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
         // Leftovers of a process that died while writing.
-        if (name.size() != 30) {
+        if (!is_key(prefix + name)) {
           if (now() - microseconds(info.st_mtim) > int64_t{3600} * 1000000) ::unlink(file->path().c_str());
           continue;
         }
@@ -184,7 +190,8 @@ struct DiskCache::State {
     if (!file.ok()) return std::nullopt;
     damaged = true;
     struct stat info;
-    if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+    if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
+        (info.st_mode & 022) != 0)
       return std::nullopt;
     auto size = static_cast<uint64_t>(info.st_size);
     Header header;
@@ -215,8 +222,8 @@ struct DiskCache::State {
     touched.clear();
     std::vector<std::string> gone;
     for (const CacheIndex::Entry& entry : index->oldest(total - limit + limit / 10)) {
-      ::unlink(blob_path(entry.key).c_str());
-      total -= entry.bytes;
+      if (is_key(entry.key)) ::unlink(blob_path(entry.key).c_str());
+      total -= std::min(total, entry.bytes);
       gone.push_back(entry.key);
     }
     index->remove(gone);

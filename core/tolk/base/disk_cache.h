@@ -3,8 +3,8 @@
 //
 // Layout of the folder, which belongs to the user alone (0700): ab/cdef... one blob per key, index.sqlite
 // with size and last use of each. A blob is a header with magic, key, size and checksum, then a zstd frame.
-// It appears under its name by rename, so readers see whole blobs only; whatever fails a check is deleted and
-// counts as a miss. The index serves only to bound the size: losing it costs a rescan.
+// It gets its name by rename, so readers see whole blobs only; one that fails a check is deleted and counts as a miss.
+// The index only bounds the size: losing it costs a rescan, and what it names is checked before it becomes a path.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct DiskCacheStats {
 // Safe for several threads and several processes on one folder.
 class TOLK_API DiskCache {
 public:
-  // Creates `folder` if it is missing. Rejects, with a warning, a folder owned by another user or writable by
-  // others, because blobs can be code. When blobs exceed `limit_bytes` the least recently used ones
-  // go, until a tenth is free.
+  // `folder` is created when missing. A folder or blob that belongs to another user, or that others can write, is not used,
+  // because blobs can be code; for a folder there is a warning. When blobs exceed `limit_bytes`, the least recently used
+  // ones are removed until a tenth is free.
   DiskCache(std::string folder, uint64_t limit_bytes);
   ~DiskCache(); // as flush()
   DiskCache(const DiskCache&) = delete;

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <sqlite3.h>
 
 #include "tolk/base/disk_cache.h"
+#include "tolk/base/private_file.h"
 
 using namespace tolk;
 namespace fs = std::filesystem;
@@ -206,6 +208,54 @@ BOOST_AUTO_TEST_CASE(a_damaged_or_lost_index_is_rebuilt_from_the_blobs) {
     BOOST_TEST(cache.stats().evicted >= 5u, "lost " << lost);
     BOOST_TEST(cache.get(key(9)).has_value());
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_the_index_names_is_removed_inside_the_folder_only) {
+  Folder folder;
+  const fs::path victim = folder.path / "victim", index = fs::path(folder.cache()) / "index.sqlite";
+  spill(victim, "precious");
+  {
+    DiskCache cache(folder.cache(), kLarge);
+    for (int i = 0; i < 4; ++i) cache.put(key(i), noise(i, 10000));
+  }
+  sqlite3* database = nullptr;
+  BOOST_REQUIRE(sqlite3_open(index.c_str(), &database) == SQLITE_OK);
+  // Its path would be cache/../victim; used longest ago.
+  BOOST_REQUIRE(sqlite3_exec(database,
+                             "INSERT INTO blobs VALUES('..victim', 5000, 0), ('', 1, 0), ('x', 1, 0)",
+                             nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  DiskCache cache(folder.cache(), 30000);
+  cache.put(key(9), noise(9, 10000));
+  BOOST_TEST(cache.stats().evicted >= 4u);
+  BOOST_TEST(slurp(victim) == "precious");
+  BOOST_TEST(cache.get(key(9)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_blob_that_others_can_write_is_not_read) {
+  Folder folder;
+  DiskCache cache(folder.cache(), kLarge);
+  cache.put(key(1), "code");
+  ::chmod(blob(folder, key(1)).c_str(), 0622);
+  BOOST_TEST(!cache.get(key(1)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(files_with_the_data_of_a_program_are_for_its_user_alone) {
+  Folder folder;
+  const mode_t before = ::umask(0);
+  const std::string path = folder.path / "data";
+  private_file(path) << "secret";
+  struct stat info{};
+  BOOST_REQUIRE(::stat(path.c_str(), &info) == 0);
+  BOOST_TEST((info.st_mode & 07777) == 0600u);
+  BOOST_TEST(slurp(path) == "secret");
+  ::chmod(path.c_str(), 0640);
+  private_file(path) << "new";
+  BOOST_REQUIRE(::stat(path.c_str(), &info) == 0);
+  BOOST_TEST((info.st_mode & 07777) == 0640u); // somebody chose it
+  BOOST_TEST(slurp(path) == "new");
+  BOOST_TEST(!private_file(folder.path / "no" / "data").good());
+  ::umask(before);
 }
 
 BOOST_AUTO_TEST_CASE(leftovers_of_a_dead_writer_are_swept_at_a_rescan) {

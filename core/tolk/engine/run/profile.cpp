@@ -13,6 +13,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/base/private_file.h"
 
 namespace tolk::engine {
 namespace {
@@ -42,7 +43,7 @@ std::string microseconds(uint64_t ns) {
 // A Chrome trace in the form of an array, whose end may be missing: what a crash leaves can be opened.
 class TraceFile {
 public:
-  explicit TraceFile(const std::string& path) : path_(path), file_(path, std::ios::out | std::ios::trunc) {
+  explicit TraceFile(const std::string& path) : path_(path), file_(private_file(path)) {
     file_ << "[";
     // Perfetto wants a name; one process is one trace.
     put("{\"name\":\"process_name\",\"ph\":\"M\"," + where(0) + ",\"args\":{\"name\":\"tolk\"}}");
