@@ -2,20 +2,20 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <memory>
 #include <mutex>
+#include <optional>
+
+#include <tolk/plugin/trusted_library.hpp>
 
 namespace tolk_cpu {
 namespace {
 
-std::string folder_of_this_library() {
+// The file of this plugin.
+tolk::PinnedLibrary this_library() {
   static const char anchor = 0;
   Dl_info info;
-  if (!dladdr(&anchor, &info) || !info.dli_fname) return {};
-  std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr), &std::free);
-  std::string path = real ? real.get() : "";
-  return path.substr(0, path.rfind('/') + 1);
+  const bool known = dladdr(&anchor, &info) && info.dli_fname;
+  return tolk::PinnedLibrary(known ? info.dli_fname : "", tolk::Trust::Unchecked);
 }
 
 } // namespace
@@ -25,13 +25,20 @@ const tolk_cpu_compiler* open_compiler(std::string& error) {
   static const tolk_cpu_compiler* compiler = nullptr;
   std::lock_guard guard(lock);
   if (compiler) return compiler;
-  std::string folder = folder_of_this_library();
-  if (folder.empty()) {
-    error = "the folder of the CPU plugin is not known";
+  static std::optional<tolk::PinnedLibrary> pinned; // for as long as the library is loaded
+  const tolk::PinnedLibrary self = this_library();
+  if (!self.problem().empty()) {
+    error = "the folder of the CPU plugin is not known: " + self.problem();
     return nullptr;
   }
-  std::string path = folder + "cpu/libtolk-cpu-compiler.so";
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string path = self.path().substr(0, self.path().rfind('/') + 1) + "cpu/libtolk-cpu-compiler.so";
+  // Whoever owns the plugin can run code here already.
+  pinned.emplace(path, tolk::Trust::Checked, self.status().st_uid, "the CPU plugin");
+  if (!pinned->problem().empty()) {
+    error = path + ": " + pinned->problem();
+    return nullptr;
+  }
+  void* library = dlopen(pinned->loader_path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     error = dlerror();
     return nullptr;

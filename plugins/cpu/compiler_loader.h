@@ -7,8 +7,9 @@
 
 namespace tolk_cpu {
 
-// The library's table; opened at the first call, kept. nullptr, with the loader's words in `error`, when it
-// cannot be opened or belongs to another build; a later call tries again. Thread-safe.
+// The library's table; opened at the first call and kept. nullptr with the reason in `error` when it cannot be opened, when
+// others than root, the user and the plugin's owner could have written it, or when it belongs to another build; a later call
+// tries again. Thread-safe.
 const tolk_cpu_compiler* open_compiler(std::string& error);
 
 } // namespace tolk_cpu

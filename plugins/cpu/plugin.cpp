@@ -6,7 +6,7 @@
 #include "cpu_info.h"
 #include "state.h"
 
-TOLK_PLUGIN_STAMP("CPU", TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
+TOLK_PLUGIN_STAMP_DEFAULT("CPU", TOLK_ABI_MAJOR, TOLK_ABI_MINOR, 10);
 
 namespace tolk_cpu {
 

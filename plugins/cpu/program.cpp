@@ -4,6 +4,9 @@
 
 #include <tolk/plugin/helpers.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "compiler_loader.h"
 #include "cpu_info.h"
 #include "stream.h"
@@ -15,27 +18,13 @@ struct BinaryHeader {
   char magic[8];
   uint64_t identity; // of compiler and processor
   uint64_t object_size;
-  uint64_t checksum; // of the object
+  uint64_t checksum; // XXH3-64 of the object, seeded with the identity
 };
 static_assert(sizeof(BinaryHeader) == 32);
-constexpr char kMagic[8] = {'t', 'o', 'l', 'k', 'c', 'p', 'u', '1'};
-
-// Each step can be undone, so a change of one word always changes the result.
-uint64_t checksum(const void* data, uint64_t size, uint64_t seed) {
-  constexpr uint64_t factor = 0x9e3779b97f4a7c15;
-  uint64_t hash = seed ^ size * factor;
-  auto* bytes = static_cast<const uint8_t*>(data);
-  for (uint64_t at = 0; at < size; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes + at, size - at < 8 ? size - at : 8);
-    hash = (hash ^ word) * factor;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
+constexpr char kMagic[8] = {'t', 'o', 'l', 'k', 'c', 'p', 'u', '2'};
 
 uint64_t identity() {
-  static const uint64_t value = checksum(compiler_id(), std::strlen(compiler_id()), 1);
+  static const uint64_t value = XXH3_64bits(compiler_id(), std::strlen(compiler_id()));
   return value;
 }
 
@@ -89,7 +78,7 @@ tolk_status compile(void*, const tolk_target* target, const tolk_source* source,
     std::memcpy(header.magic, kMagic, sizeof kMagic);
     header.identity = identity();
     header.object_size = out.object.size();
-    header.checksum = checksum(out.object.data(), out.object.size(), header.identity);
+    header.checksum = XXH3_64bits_withSeed(out.object.data(), out.object.size(), header.identity);
     *binary = make_blob({reinterpret_cast<const char*>(&header), sizeof header}, out.object);
     return TOLK_OK;
   });
@@ -111,7 +100,7 @@ bool unpack(tolk_bytes binary, std::span<const uint8_t>& object, std::string& er
     error = "the binary was made by another compiler or for another processor";
   else if (header.object_size != object.size())
     error = "the binary is cut short";
-  else if (header.checksum != checksum(object.data(), object.size(), header.identity))
+  else if (header.checksum != XXH3_64bits_withSeed(object.data(), object.size(), header.identity))
     error = "the binary is damaged";
   return error.empty();
 }

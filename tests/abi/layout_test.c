@@ -3,6 +3,9 @@
  * within a major. */
 #include <tolk/plugin/tolk_plugin.h>
 
+#include <stdio.h>
+#include <string.h>
+
 /* clang-format off */
 #define SIZE(type, bytes) typedef char size_of_##type[sizeof(type) == (bytes) ? 1 : -1];
 #define FIELD(type, field, bytes) typedef char offset_of_##type##_##field[offsetof(type, field) == (bytes) ? 1 : -1];
@@ -157,17 +160,6 @@ SIZE(tolk_memory, 56)
 FIELD(tolk_memory, total_bytes, 8)
 FIELD(tolk_memory, largest_free_bytes, 48)
 
-SIZE(tolk_device_vt, 80)
-FIELD(tolk_device_vt, close, 8)
-FIELD(tolk_device_vt, caps, 16)
-FIELD(tolk_device_vt, memory, 24)
-FIELD(tolk_device_vt, trim, 32)
-FIELD(tolk_device_vt, synchronize, 40)
-FIELD(tolk_device_vt, peer, 48)
-FIELD(tolk_device_vt, clock, 56)
-FIELD(tolk_device_vt, flush_caches, 64)
-FIELD(tolk_device_vt, lost_reason, 72)
-
 SIZE(tolk_buffer_desc, 40)
 FIELD(tolk_buffer_desc, kind, 4)
 FIELD(tolk_buffer_desc, usage, 8)
@@ -175,33 +167,6 @@ FIELD(tolk_buffer_desc, flags, 12)
 FIELD(tolk_buffer_desc, size, 16)
 FIELD(tolk_buffer_desc, align, 24)
 FIELD(tolk_buffer_desc, next, 32)
-
-SIZE(tolk_buffer_vt, 72)
-FIELD(tolk_buffer_vt, create, 8)
-FIELD(tolk_buffer_vt, destroy, 16)
-FIELD(tolk_buffer_vt, map, 24)
-FIELD(tolk_buffer_vt, unmap, 32)
-FIELD(tolk_buffer_vt, import_handle, 40)
-FIELD(tolk_buffer_vt, export_handle, 48)
-FIELD(tolk_buffer_vt, peer_map, 56)
-FIELD(tolk_buffer_vt, advise, 64)
-
-SIZE(tolk_stream_vt, 128)
-FIELD(tolk_stream_vt, copy_in, 8)
-FIELD(tolk_stream_vt, copy_out, 16)
-FIELD(tolk_stream_vt, copy, 24)
-FIELD(tolk_stream_vt, fill, 32)
-FIELD(tolk_stream_vt, create, 40)
-FIELD(tolk_stream_vt, destroy, 48)
-FIELD(tolk_stream_vt, synchronize, 56)
-FIELD(tolk_stream_vt, wait, 64)
-FIELD(tolk_stream_vt, flush, 72)
-FIELD(tolk_stream_vt, event_create, 80)
-FIELD(tolk_stream_vt, event_record, 88)
-FIELD(tolk_stream_vt, event_query, 96)
-FIELD(tolk_stream_vt, event_sync, 104)
-FIELD(tolk_stream_vt, event_elapsed, 112)
-FIELD(tolk_stream_vt, event_destroy, 120)
 
 SIZE(tolk_source, 88)
 FIELD(tolk_source, target_index, 4)
@@ -233,33 +198,12 @@ FIELD(tolk_launch, shared_bytes, 56)
 FIELD(tolk_launch, device_ns, 64)
 FIELD(tolk_launch, next, 72)
 
-SIZE(tolk_program_vt, 64)
-FIELD(tolk_program_vt, compile, 8)
-FIELD(tolk_program_vt, load, 16)
-FIELD(tolk_program_vt, unload, 24)
-FIELD(tolk_program_vt, get_kernel, 32)
-FIELD(tolk_program_vt, kernel_info, 40)
-FIELD(tolk_program_vt, launch, 48)
-FIELD(tolk_program_vt, disassemble, 56)
-
 SIZE(tolk_patch, 40)
 FIELD(tolk_patch, node, 0)
 FIELD(tolk_patch, kind, 4)
 FIELD(tolk_patch, index, 8)
 FIELD(tolk_patch, to, 16)
 
-SIZE(tolk_graph_vt, 80)
-FIELD(tolk_graph_vt, create, 8)
-FIELD(tolk_graph_vt, add_kernel, 16)
-FIELD(tolk_graph_vt, add_copy, 24)
-FIELD(tolk_graph_vt, add_fill, 32)
-FIELD(tolk_graph_vt, commit, 40)
-FIELD(tolk_graph_vt, update, 48)
-FIELD(tolk_graph_vt, launch, 56)
-FIELD(tolk_graph_vt, node_times, 64)
-FIELD(tolk_graph_vt, destroy, 72)
-
-SIZE(tolk_plugin, 160)
 FIELD(tolk_plugin, abi_major, 4)
 FIELD(tolk_plugin, abi_minor, 8)
 FIELD(tolk_plugin, min_host_minor, 12)
@@ -275,19 +219,33 @@ FIELD(tolk_plugin, buffer, 80)
 FIELD(tolk_plugin, stream, 88)
 FIELD(tolk_plugin, program, 96)
 FIELD(tolk_plugin, graph, 104)
-FIELD(tolk_plugin, device_count, 112)
-FIELD(tolk_plugin, device_info, 120)
-FIELD(tolk_plugin, device_open, 128)
-FIELD(tolk_plugin, shutdown, 136)
-FIELD(tolk_plugin, rescan, 144)
-FIELD(tolk_plugin, get_extension, 152)
 
 SIZE(tolk_plugin_stamp, 64)
 FIELD(tolk_plugin_stamp, owner, 12)
 FIELD(tolk_plugin_stamp, name, 20)
 FIELD(tolk_plugin_stamp, abi_major, 52)
 FIELD(tolk_plugin_stamp, abi_minor, 56)
+FIELD(tolk_plugin_stamp, default_priority, 60)
 
+/* Every function stays in its slot, and nothing is newer than the headers. */
+#define TABLE_plugin tolk_plugin
+#define TABLE_device tolk_device_vt
+#define TABLE_buffer tolk_buffer_vt
+#define TABLE_stream tolk_stream_vt
+#define TABLE_program tolk_program_vt
+#define TABLE_graph tolk_graph_vt
+#define OF(macro, ...) macro(__VA_ARGS__)
+#define FIRST_plugin 112
+#define FIRST_device 8
+#define FIRST_buffer 8
+#define FIRST_stream 8
+#define FIRST_program 8
+#define FIRST_graph 8
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                          \
+  OF(FIELD, TABLE_##table, entry, FIRST_##table + 8 * (slot))                                                          \
+  typedef char since_of_##table##_##entry[(since) <= TOLK_ABI_MINOR ? 1 : -1];
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 /* Codes never move either. */
 #define VALUE(name, value) typedef char value_of_##name[(name) == (value) ? 1 : -1];
 VALUE(TOLK_TARGET_SOURCE, 1) VALUE(TOLK_TARGET_SPIRV, 2) VALUE(TOLK_TARGET_LLVM_IR, 3)
@@ -301,6 +259,36 @@ VALUE(TOLK_KIND_CPU, 1) VALUE(TOLK_KIND_DISCRETE_GPU, 3) VALUE(TOLK_KIND_NULL, 5
 BIT(MULACC) BIT(SQRT) BIT(TRUNC) BIT(EXP2) BIT(LOG2) BIT(SIN) BIT(EXP) BIT(LOG) BIT(COS)
     /* clang-format on */
 
-    int main(void) {
-  return 0;
+    /* What is left needs all rows of a table: an entry in the header without a row, and a row out of order. */
+    struct row {
+  const char* table;
+  const char* entry;
+  unsigned slot, since, size, first;
+};
+static const struct row rows[] = {
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
+  {#table, #entry, slot, since, sizeof(TABLE_##table), FIRST_##table},
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
+};
+
+int main(void) {
+  const size_t count = sizeof rows / sizeof rows[0];
+  size_t i;
+  int wrong = 0;
+  for (i = 0; i < count; i++) {
+    const struct row* r = &rows[i];
+    const int first = i == 0 || strcmp(rows[i - 1].table, r->table) != 0;
+    const int last = i + 1 == count || strcmp(rows[i + 1].table, r->table) != 0;
+    if (r->slot != (first ? 0 : rows[i - 1].slot + 1) || (!first && r->since < rows[i - 1].since)) {
+      printf("%s.%s: entries.def has it out of order\n", r->table, r->entry);
+      wrong = 1;
+    }
+    if (last && r->size != r->first + 8 * (r->slot + 1)) {
+      printf("%s: the table has %u bytes, the %u rows of entries.def make %u\n", r->table, r->size,
+             r->slot + 1, r->first + 8 * (r->slot + 1));
+      wrong = 1;
+    }
+  }
+  return wrong;
 }

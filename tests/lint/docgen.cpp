@@ -235,7 +235,7 @@ std::string layers_page() {
       "Work counts as complete when somebody could know it: a wait or a blocking copy came back, an event "
       "was done, a timed launch returned, or a stream that waited for it was.\n"
       "\n"
-      "A call costs some microseconds more. `tests/unit/device/layers_test.cpp` breaks every rule once.\n"
+      "A call costs some microseconds more. `tests/unit/layers/rules_test.cpp` breaks every rule once.\n"
       "\n";
   for (const auto& [side, heading] :
        {std::pair{HOST, "### What Tolk must do"}, std::pair{PLUGIN, "### What a plugin must do"},
@@ -270,9 +270,10 @@ std::string layers_page() {
          "excepted, "
          "and copies in the background are made to wait. Compilation is not recorded; its result is.\n"
          "\n"
-         "`replay_recording(file, device)` repeats the calls on a device of the same backend, in any "
+         "`tolk-run --replay FILE` repeats the calls on a device of the same backend, in any "
          "process, "
-         "and counts the places where other bytes come back; `tolk/layers/layers.h` says more. A file that "
+         "and counts the places where other bytes come back; a program calls `replay_recording` "
+         "(`tolk/device/replay.h`). A file that "
          "was cut off or changed is a FormatError. What a crash leaves breaks off, maybe inside a record: "
          "with "
          "`ReplayOptions::incomplete` the calls before that are repeated, and `Replay::missing` says where "

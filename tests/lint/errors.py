@@ -23,7 +23,8 @@ EXPLAINED = [
      "Discovery and loading. These are the reasons that `tolk-run --list-devices -v` prints beside a file or folder, and that "
      "the error about a missing device repeats. The dynamic loader's own text may stand there too: it names the library or "
      "symbol that is missing.",
-     ["core/tolk/loader/plugin_search.cpp", "core/tolk/loader/elf_stamp.cpp", "core/tolk/loader/plugin_loader.cpp"]),
+     ["core/tolk/loader/plugin_search.cpp", "plugin_api/include/tolk/plugin/trusted_library.hpp",
+      "core/tolk/loader/elf_stamp.cpp", "core/tolk/loader/plugin_loader.cpp", "core/tolk/loader/entries.cpp"]),
     ("Devices at work", "Opening a device, compiling and loading kernels, buffers, launches.",
      ["core/tolk/device/device.cpp", "core/tolk/device/program.cpp", "core/tolk/device/buffer.cpp",
       "core/tolk/device/allocator.cpp", "core/tolk/device/multi_buffer.cpp", "core/tolk/device/pools.cpp",
@@ -57,10 +58,9 @@ NAMED = {source for _, _, sources in EXPLAINED for source in sources}
 WHOLE = ["tools/run", "core/tolk/device", "core/tolk/io"]
 SILENT = {
     "tools/run/option_table.cpp": "the text of --help", "tools/run/report.cpp": "what a run prints",
-    "tools/run/progress.cpp": "the bar", "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
+    "tools/run/progress.cpp": "the bar", "tools/run/replay.cpp": "what --replay prints", "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
     "core/tolk/device/report.cpp": "--list-devices", "core/tolk/device/host_backend.cpp": "a plugin's tables",
-    "core/tolk/loader/fork_guard.cpp": "no text", "core/tolk/loader/host_fallbacks.cpp": "no text",
-    "core/tolk/loader/host_pool.cpp": "no text", "core/tolk/loader/plugin_host.cpp": "no text",
+    "core/tolk/device/host_graph.cpp": "no text", "core/tolk/loader/fork_guard.cpp": "no text", "core/tolk/loader/plugin_host.cpp": "no text",
     "core/tolk/loader/status.cpp": "the texts of status.def", "core/tolk/device/copy.cpp": "no text",
     "core/tolk/device/context.cpp": "descriptions for logs",
     **{f"core/tolk/device/layer_validate{part}": "the rules of docs/generated/layers.md"

@@ -16,11 +16,19 @@
 #ifndef PLUGIN_NAME
 #define PLUGIN_NAME "BASIC"
 #endif
+#ifndef PRIORITY
+#define PRIORITY 0
+#endif
 #ifndef PLUGIN_FLAGS
 #define PLUGIN_FLAGS TOLK_PLUGIN_TEST_ONLY
 #endif
 #ifdef STAMPED
-TOLK_PLUGIN_STAMP(PLUGIN_NAME, TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
+TOLK_PLUGIN_STAMP_DEFAULT(PLUGIN_NAME, TOLK_ABI_MAJOR, TOLK_ABI_MINOR, PRIORITY);
+#endif
+
+#ifdef WITH_CONSTRUCTOR
+/* Runs when the library is loaded, before anything is asked of it. */
+__attribute__((constructor)) static void leave_a_trace(void) { setenv("TOLK_TEST_CONSTRUCTOR", "ran", 1); }
 #endif
 
 #define MAX_BUFFERS 4

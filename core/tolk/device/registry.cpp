@@ -14,16 +14,12 @@
 #include "tolk/layers/layers.h"
 #include "tolk/loader/clamp.h"
 #include "tolk/loader/fork_guard.h"
-#include "tolk/loader/host_pool.h"
 #include "tolk/loader/plugin_host.h"
 #include "tolk/loader/plugin_loader.h"
 #include "tolk/loader/status.h"
 
 namespace tolk {
 namespace {
-
-// The project's own plugins that may be a default device, in the order that breaks ties.
-constexpr std::string_view kDefaultNames[] = {"HIP", "LEVELZERO", "VULKAN", "CPU"};
 
 struct Registry {
   // Held while plugins are loaded and devices opened: both happen rarely and must happen once.
@@ -232,21 +228,28 @@ int kind_rank(uint32_t kind) {
   }
 }
 
+// Candidates that may be the default device, highest priority first. The first of a name stands for it, since that is the
+// one that the name loads.
+std::vector<PluginCandidate> default_candidates(const Registry& r) {
+  std::vector<PluginCandidate> first;
+  for (const PluginCandidate& c : r.search.candidates) {
+    if (c.state != CandidateState::Found && c.state != CandidateState::Loaded) continue;
+    if (std::none_of(first.begin(), first.end(), [&](const auto& other) { return other.name == c.name; }))
+      first.push_back(c);
+  }
+  std::erase_if(first, [](const PluginCandidate& c) { return c.default_priority == 0; });
+  std::stable_sort(first.begin(), first.end(),
+                   [](const auto& a, const auto& b) { return a.default_priority > b.default_priority; });
+  return first;
+}
+
 std::string best_default(Registry& r) {
   search_once(r);
   std::string best;
   int best_rank = 4;
-  for (std::string_view name : kDefaultNames) {
-    // A file in the user's folder must not move work to another device by its mere presence.
-    bool allowed = false;
-    for (const PluginCandidate& c : r.search.candidates) {
-      if (c.name != name || (c.state != CandidateState::Found && c.state != CandidateState::Loaded)) continue;
-      allowed = c.origin != PluginOrigin::User;
-      break;
-    }
-    if (!allowed) continue;
-    Plugin* plugin = find_plugin(r, std::string(name));
-    if (!plugin || (plugin->flags & TOLK_PLUGIN_TEST_ONLY)) continue;
+  for (const PluginCandidate& candidate : default_candidates(r)) {
+    Plugin* plugin = find_plugin(r, candidate.name);
+    if (!plugin || plugin->path != candidate.path || (plugin->flags & TOLK_PLUGIN_TEST_ONLY)) continue;
     try {
       uint32_t count = count_devices(*plugin);
       for (uint32_t i = 0; i < count; i++) {
@@ -495,7 +498,6 @@ void shutdown_devices() {
     if (uint64_t left = plugin.host->live_allocations; left != 0)
       log::debug(1, plugin.name + ": " + std::to_string(left) + " host allocations were not freed");
   }
-  stop_host_pool();
 }
 
 } // namespace tolk

@@ -25,9 +25,9 @@ TOLK_API std::string canonical_device_name(std::string_view name);
 // suffix and DeviceError for HOST and DISK, which hold data and run nothing.
 TOLK_API std::vector<std::string> parse_device_list(std::string_view text);
 
-// The device to use when none is named: the first of DEVICE=, else the best one of the project's own plugins:
-// discrete GPU, integrated GPU, accelerator, CPU. The found choice is remembered. Throws DeviceError when
-// there is none.
+// The device to use when none is named: the first of DEVICE=, else the best one of the plugins in tolk/plugins beside libtolk
+// whose stamps have a default priority: a discrete GPU, an integrated GPU, an accelerator, a CPU; among equals that of the
+// higher priority. The choice is made once. Throws DeviceError when there is none.
 TOLK_API std::string default_device();
 // All of DEVICE=, else the default alone.
 TOLK_API std::vector<std::string> default_devices();
@@ -61,11 +61,8 @@ struct PluginReport {
   // Options given with set_plugin_option that name no plugin, or that their plugin has not asked for so far.
   std::vector<std::string> option_problems;
 };
-// Loads every acceptable candidate and counts its devices; opens none.
+// Loads every acceptable candidate and counts its devices; opens none. report.h has it as text.
 TOLK_API PluginReport discover();
-// The report as the text of --list-devices (verbose: every candidate with its reason) and as JSON.
-TOLK_API std::string format_report(const PluginReport& report, bool verbose);
-TOLK_API std::string format_report_json(const PluginReport& report);
 
 // Adds a file that precedes every other plugin of its name, and loads it. Returns the device name. The path
 // may be relative; the ownership rules are waived, since the caller named it. Throws PluginError with the

@@ -1,8 +1,8 @@
-// --list-devices: the plugin report as text and as JSON.
+#include "tolk/device/report.h"
+
 #include <nlohmann/json.hpp>
 
 #include "tolk/base/text.h"
-#include "tolk/device/registry.h"
 
 namespace tolk {
 namespace {
@@ -109,6 +109,7 @@ std::string format_report_json(const PluginReport& report) {
                        {"abi_minor", p.abi_minor},
                        {"version", p.version},
                        {"test_only", p.test_only},
+                       {"default_priority", p.default_priority},
                        {"device_problem", p.device_problem},
                        {"devices", devices}});
   }

@@ -25,10 +25,10 @@ public:
   virtual ~Layer() = default;
   std::unique_ptr<Layer> next;
 
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
   virtual result table##_##entry parameters { return next->table##_##entry arguments; }
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 };
 
 // Opens or starts the file of trace=FILE or record=FILE; throws DeviceError when that fails.

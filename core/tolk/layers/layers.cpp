@@ -23,45 +23,36 @@ std::array<Layer*, kSlots> slots{};
 std::array<bool, kSlots> taken{};
 std::mutex slots_mutex;
 
-struct Tables {
-  tolk_plugin plugin{};
-  tolk_device_vt device{};
-  tolk_buffer_vt buffer{};
-  tolk_stream_vt stream{};
-  tolk_program_vt program{};
-  tolk_graph_vt graph{};
-};
-
-// The innermost layer: the plugin as it was loaded, holes filled by the host.
+// The innermost layer: the plugin as it was loaded, missing entries filled in by the host.
 class PluginCalls : public Layer {
 public:
-  explicit PluginCalls(const Tables& tables) : t_(tables) {}
+  explicit PluginCalls(const PluginTables& tables) : t_(tables) { t_.relink_tables(); }
 
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
-  result table##_##entry parameters override { return t_.table.entry arguments; }
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
+  result table##_##entry parameters override { return t_.TOLK_TABLE_##table.entry arguments; }
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 
 private:
-  Tables t_;
+  PluginTables t_;
 };
 
 template <size_t S> struct Entrance {
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
   static result table##_##entry parameters { return slots[S]->table##_##entry arguments; }
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 
-  static void put(Tables& t) {
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
-  t.table.entry = &Entrance::table##_##entry;
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+  static void put(PluginTables& t) {
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
+  t.TOLK_TABLE_##table.entry = &Entrance::table##_##entry;
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
   }
 };
 
-template <size_t... S> void put_entrance(size_t slot, Tables& t, std::index_sequence<S...>) {
-  using Put = void (*)(Tables&);
+template <size_t... S> void put_entrance(size_t slot, PluginTables& t, std::index_sequence<S...>) {
+  using Put = void (*)(PluginTables&);
   static constexpr Put all[] = {&Entrance<S>::put...};
   all[slot](t);
 }
@@ -125,14 +116,13 @@ void wrap(Plugin& plugin, const tolk_plugin* original, const std::vector<LayerSe
   }
   auto owner = std::make_shared<SlotOwner>();
   owner->slot = slot;
-  Tables tables{plugin.table, plugin.device, plugin.buffer, plugin.stream, plugin.program, plugin.graph};
   LayerSubject subject;
   subject.name = plugin.name;
   subject.host = plugin.host.get();
   subject.has_streams = !plugin.synchronous;
   subject.has_graph = plugin.has_graph;
   subject.device_synchronizes = clamp_copy(original->device).synchronize != nullptr;
-  std::unique_ptr<Layer> stack = std::make_unique<PluginCalls>(tables);
+  std::unique_ptr<Layer> stack = std::make_unique<PluginCalls>(plugin);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     std::unique_ptr<Layer> outer = layer->name == "validate" ? make_validate_layer(subject)
                                    : layer->name == "trace"  ? make_trace_layer(subject, layer->place)
@@ -142,18 +132,8 @@ void wrap(Plugin& plugin, const tolk_plugin* original, const std::vector<LayerSe
   }
   owner->outermost = std::move(stack);
   slots[slot] = owner->outermost.get();
-  put_entrance(slot, tables, std::make_index_sequence<kSlots>());
-  plugin.table = tables.plugin;
-  plugin.device = tables.device;
-  plugin.buffer = tables.buffer;
-  plugin.stream = tables.stream;
-  plugin.program = tables.program;
-  plugin.graph = tables.graph;
-  plugin.table.device = &plugin.device;
-  plugin.table.buffer = &plugin.buffer;
-  plugin.table.stream = &plugin.stream;
-  plugin.table.program = &plugin.program;
-  plugin.table.graph = &plugin.graph;
+  put_entrance(slot, plugin, std::make_index_sequence<kSlots>());
+  plugin.relink_tables();
   plugin.layers = std::move(owner);
 }
 

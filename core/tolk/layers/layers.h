@@ -2,7 +2,7 @@
 //
 //   TOLK_LAYERS=validate               misuse by either side is named with the call and the rule
 //   TOLK_LAYERS=trace or trace=FILE    one line per call
-//   TOLK_LAYERS=record=FILE            calls and data, for replay_recording
+//   TOLK_LAYERS=record=FILE            calls and data, for tolk-run --replay
 //
 // Several are separated by commas; the first stands nearest to tolk, the last nearest to the plugin. They are
 // put in when a plugin is loaded. Without the setting a plugin's own functions stay in the tables.

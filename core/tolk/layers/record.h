@@ -3,10 +3,10 @@
 // that their bytes are known when they are recorded.
 #pragma once
 
-#include <fstream>
 #include <map>
 #include <unordered_map>
 
+#include "tolk/base/private_file.h"
 #include "tolk/layers/recording.h"
 #include "tolk/layers/validate.h"
 
@@ -14,8 +14,7 @@ namespace tolk::recording {
 
 class Recorder {
 public:
-  explicit Recorder(std::string path)
-      : path_(std::move(path)), file_(path_, std::ios::binary | std::ios::trunc) {
+  explicit Recorder(std::string path) : path_(std::move(path)), file_(private_file(path_)) {
     file_.write(kHead.data(), static_cast<std::streamsize>(kHead.size()));
     file_.flush();
   }

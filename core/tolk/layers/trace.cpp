@@ -8,14 +8,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/base/private_file.h"
 #include "tolk/dtype/dtype.h"
 #include "tolk/layers/layer.h"
 #include "tolk/layers/layers.h"
@@ -39,7 +43,7 @@ Output& output(const std::string& place) {
   if (!slot) {
     auto made = std::make_unique<Output>();
     if (!place.empty()) {
-      made->file.open(place, std::ios::out | std::ios::trunc);
+      made->file = private_file(place);
       if (!made->file) {
         all->erase(place);
         throw DeviceError("TOLK_LAYERS=trace=" + place + ": the file cannot be written; name another one");
@@ -64,15 +68,28 @@ const void* address_of(uint64_t value) {
   return pointer;
 }
 
+// The letter of a kind of object; 0 for what is no handle.
+template <typename T> constexpr char kLetter = 0;
+template <> constexpr char kLetter<tolk_device*> = 'd';
+template <> constexpr char kLetter<tolk_buffer*> = 'b';
+template <> constexpr char kLetter<tolk_stream*> = 's';
+template <> constexpr char kLetter<tolk_event*> = 'e';
+template <> constexpr char kLetter<tolk_program*> = 'p';
+template <> constexpr char kLetter<tolk_kernel*> = 'k';
+template <> constexpr char kLetter<tolk_graph*> = 'g';
+
 // Builds one line.
 class Line {
 public:
-  Line(TraceLayer& layer, const char* call);
-  template <typename T> Line& arg(const char* name, const T& value) {
-    text_ += (first_ ? "" : ", ") + std::string(name) + "=";
+  template <typename T> struct Array {
+    const T* first;
+    uint64_t count;
+  };
+  Line(TraceLayer& layer, std::string_view call);
+  template <typename T> void arg(const std::string& name, const T& value) {
+    text_ += (first_ ? "" : ", ") + name + "=";
     first_ = false;
     put(value);
-    return *this;
   }
   void begin() {
     text_ += ")";
@@ -82,9 +99,12 @@ public:
     auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_);
     took_ = std::to_string(ns.count());
   }
-  template <typename... Results> void status(tolk_status status, const Results&... results) {
-    text_ += std::string(" -> ") + (status_name(status) + 5); // without TOLK_
-    if (status == TOLK_OK) ((text_ += ", ", put(results)), ...);
+  void status(tolk_status status) {
+    text_ += std::string(" -> ") + (status_name(status) + 5);
+  } // without TOLK_
+  template <typename T> void result(const T& value) {
+    text_ += ", ";
+    put(value);
   }
   void write();
 
@@ -102,13 +122,11 @@ private:
       hex.insert(hex.begin(), kDigits[bits & 15]);
     text_ += pointer ? "0x" + hex : "NULL";
   }
-  void put(tolk_device* h) { handle('d', h); }
-  void put(tolk_buffer* h) { handle('b', h); }
-  void put(tolk_stream* h) { handle('s', h); }
-  void put(tolk_event* h) { handle('e', h); }
-  void put(tolk_program* h) { handle('p', h); }
-  void put(tolk_kernel* h) { handle('k', h); }
-  void put(tolk_graph* h) { handle('g', h); }
+  template <typename T>
+    requires(kLetter<T> != 0)
+  void put(T handle) {
+    text_ += handle ? number_of(kLetter<T>, handle) : "NULL";
+  }
   void put(const tolk_ref& r) {
     put(r.buffer);
     text_ += "[" + std::to_string(r.offset) + ".." + std::to_string(r.offset + r.size) + "]";
@@ -126,10 +144,7 @@ private:
   void put(const tolk_memory& m) {
     text_ += std::to_string(m.used_bytes) + " bytes used, " + std::to_string(m.free_bytes) + " free";
   }
-  template <typename T> struct Array {
-    const T* first;
-    uint64_t count;
-  };
+  void put(const tolk_kernel_info& i) { put(i.code_bytes); }
   template <typename T> void put(const Array<T>& array) {
     text_ += "[";
     for (uint64_t i = 0; array.first && i < array.count; i++) {
@@ -142,11 +157,10 @@ private:
     }
     text_ += "]";
   }
-  void handle(char kind, const void* pointer);
+  std::string number_of(char letter, const void* handle);
   void sizes(const uint32_t n[3]) {
     text_ += std::to_string(n[0]) + "x" + std::to_string(n[1]) + "x" + std::to_string(n[2]);
   }
-  friend class TraceLayer;
 
   TraceLayer& layer_;
   std::string text_, took_;
@@ -181,10 +195,10 @@ public:
                  ": the file cannot be written any further; the trace ends here");
   }
 
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
   result table##_##entry parameters override;
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 
 private:
   std::string name_, place_;
@@ -194,13 +208,11 @@ private:
   std::map<char, uint64_t> last_;
 };
 
-Line::Line(TraceLayer& layer, const char* call) : layer_(layer) {
-  text_ = "[" + std::to_string(thread_number()) + "] " + layer.name() + " " + call + "(";
+Line::Line(TraceLayer& layer, std::string_view call) : layer_(layer) {
+  text_ = "[" + std::to_string(thread_number()) + "] " + layer.name() + " " + std::string(call) + "(";
 }
 
-void Line::handle(char kind, const void* pointer) {
-  text_ += pointer ? layer_.number(kind, pointer) : "NULL";
-}
+std::string Line::number_of(char letter, const void* handle) { return layer_.number(letter, handle); }
 
 void Line::write() { layer_.write(text_ + "  " + took_ + " ns"); }
 
@@ -261,242 +273,105 @@ void Line::put(const tolk_patch& p) {
   text_ += "}";
 }
 
-// The body of one call: what is shown of the arguments, the call, what is shown of the results.
-#define TRACED(call, shown, forward, results)                                                                \
-  Line line(*this, call);                                                                                    \
-  line shown;                                                                                                \
-  line.begin();                                                                                              \
-  const tolk_status status = next->forward;                                                                  \
-  line.end();                                                                                                \
-  line.status results;                                                                                       \
-  line.write();                                                                                              \
-  return status
+// --- a call from its row in entries.def: what goes in is shown before the call, what came back after it ---
 
-#define TRACED_END(call, kind, handle, forward)                                                              \
-  Line line(*this, call);                                                                                    \
-  line.arg(#handle, handle);                                                                                 \
-  forget(kind, handle); /* before the plugin may give the address again */                                   \
-  line.begin();                                                                                              \
-  next->forward;                                                                                             \
-  line.end();                                                                                                \
-  line.write()
+// Places for results: pointers to what the plugin writes.
+template <typename T> constexpr bool is_result = false;
+template <typename T>
+constexpr bool is_result<T*> =
+    kLetter<T*> == 0 && !std::is_const_v<T> && !std::is_void_v<T> && !std::is_function_v<T>;
+// Lists: the parameter after them is the number of their elements.
+template <typename T>
+constexpr bool is_list = std::is_same_v<T, const uint32_t*> || std::is_same_v<T, const tolk_patch*> ||
+                         std::is_same_v<T, tolk_device* const*>;
 
-#define ARG(name) arg(#name, name)
-#define LIST(name, count) arg(#name, Line::Array{name, count})
+// "(graph, patches, patch_count)" as names.
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  list.remove_prefix(1);
+  while (true) {
+    const size_t end = list.find_first_of(",)");
+    names.emplace_back(list.substr(0, end));
+    if (list[end] == ')') return names;
+    list.remove_prefix(end + 2);
+  }
+}
 
-tolk_status TraceLayer::plugin_device_count(void* self, uint32_t* out) {
-  TRACED("device_count", .arg("self", self), plugin_device_count(self, out), (status, *out));
+template <size_t I, typename Arguments>
+void show_arguments(Line& line, const std::vector<std::string>& names, const Arguments& arguments) {
+  if constexpr (I < std::tuple_size_v<Arguments>) {
+    using T = std::tuple_element_t<I, Arguments>;
+    const T& value = std::get<I>(arguments);
+    const std::string& name = names[I];
+    if constexpr (is_list<T>) {
+      line.arg(name, Line::Array{value, std::get<I + 1>(arguments)});
+    } else if constexpr (std::is_same_v<T, uint64_t>) {
+      if (name == "value")
+        line.arg(name, address_of(value)); // of memory that is imported
+      else
+        line.arg(name, value);
+    } else if constexpr (!is_result<T> && !std::is_same_v<T, tolk_release_fn>) {
+      if (name != "self") line.arg(name, value);
+    }
+    show_arguments<I + (is_list<T> ? 2 : 1)>(line, names, arguments);
+  }
 }
-tolk_status TraceLayer::plugin_device_info(void* self, uint32_t index, const tolk_device_info** out) {
-  TRACED("device_info", .ARG(index), plugin_device_info(self, index, out), (status, *out));
+
+template <size_t I, typename Arguments>
+void show_results(Line& line, const std::vector<std::string>& names, const Arguments& arguments) {
+  if constexpr (I < std::tuple_size_v<Arguments>) {
+    using T = std::tuple_element_t<I, Arguments>;
+    const T& value = std::get<I>(arguments);
+    if constexpr (is_result<T> && !std::is_same_v<T, tolk_blob**>) {
+      // begin_ns and end_ns are arrays with a time per node.
+      if (value && names[I] != "begin_ns" && names[I] != "end_ns") line.result(*value);
+    }
+    show_results<I + 1>(line, names, arguments);
+  }
 }
-tolk_status TraceLayer::plugin_device_open(void* self, uint32_t index, tolk_device** out) {
-  TRACED("device_open", .ARG(index), plugin_device_open(self, index, out), (status, *out));
+
+// The handle that a call ends, if it is one that returns nothing. Its number goes before the call, since the plugin may
+// give the address again at once.
+template <typename R, typename First, typename... Rest>
+void forget_handle(TraceLayer& layer, First first, const Rest&...) {
+  if constexpr (std::is_void_v<R> && kLetter<First> != 0) layer.forget(kLetter<First>, first);
 }
-void TraceLayer::plugin_shutdown(void* self) {
-  Line line(*this, "shutdown");
-  line.ARG(self);
+
+template <typename R, typename Forward, typename... A>
+R traced(TraceLayer& layer, std::string_view call, const char* list, Forward forward, const A&... values) {
+  if (call.starts_with("plugin.")) call.remove_prefix(7);
+  const std::vector<std::string> names = names_in(list);
+  const std::tuple<A...> arguments(values...);
+  Line line(layer, call);
+  show_arguments<0>(line, names, arguments);
+  forget_handle<R>(layer, values...);
   line.begin();
-  next->plugin_shutdown(self);
-  line.end();
-  line.write();
-}
-tolk_status TraceLayer::plugin_rescan(void* self) {
-  TRACED("rescan", .ARG(self), plugin_rescan(self), (status));
-}
-tolk_status TraceLayer::plugin_get_extension(void* self, const char* name, uint32_t version,
-                                             const void** table) {
-  TRACED("get_extension", .ARG(name).ARG(version), plugin_get_extension(self, name, version, table),
-         (status, *table));
-}
-
-void TraceLayer::device_close(tolk_device* device) {
-  TRACED_END("device.close", 'd', device, device_close(device));
-}
-tolk_status TraceLayer::device_caps(tolk_device* device, const tolk_caps** out) {
-  TRACED("device.caps", .ARG(device), device_caps(device, out), (status, *out));
-}
-tolk_status TraceLayer::device_memory(tolk_device* device, tolk_memory* out) {
-  TRACED("device.memory", .ARG(device), device_memory(device, out), (status, *out));
-}
-tolk_status TraceLayer::device_trim(tolk_device* device) {
-  TRACED("device.trim", .ARG(device), device_trim(device), (status));
-}
-tolk_status TraceLayer::device_synchronize(tolk_device* device, uint64_t timeout_ns) {
-  TRACED("device.synchronize", .ARG(device).ARG(timeout_ns), device_synchronize(device, timeout_ns),
-         (status));
-}
-tolk_status TraceLayer::device_peer(tolk_device* device, tolk_device* other, uint32_t* flags) {
-  TRACED("device.peer", .ARG(device).ARG(other), device_peer(device, other, flags), (status, *flags));
-}
-tolk_status TraceLayer::device_clock(tolk_device* device, uint64_t* device_ns, uint64_t* host_ns) {
-  TRACED("device.clock", .ARG(device), device_clock(device, device_ns, host_ns),
-         (status, *device_ns, *host_ns));
-}
-tolk_status TraceLayer::device_flush_caches(tolk_device* device) {
-  TRACED("device.flush_caches", .ARG(device), device_flush_caches(device), (status));
-}
-const char* TraceLayer::device_lost_reason(tolk_device* device) {
-  Line line(*this, "device.lost_reason");
-  line.ARG(device);
-  line.begin();
-  const char* reason = next->device_lost_reason(device);
-  line.end();
-  line.write();
-  return reason;
+  if constexpr (std::is_void_v<R>) {
+    forward();
+    line.end();
+    line.write();
+  } else {
+    const R answer = forward();
+    line.end();
+    if constexpr (std::is_same_v<R, tolk_status>) {
+      line.status(answer);
+      if (answer == TOLK_OK) show_results<0>(line, names, arguments);
+    }
+    line.write();
+    return answer;
+  }
 }
 
-tolk_status TraceLayer::buffer_create(tolk_device* device, const tolk_buffer_desc* desc, tolk_buffer** out) {
-  TRACED("buffer.create", .ARG(device).ARG(desc), buffer_create(device, desc, out), (status, *out));
-}
-void TraceLayer::buffer_destroy(tolk_buffer* buffer) {
-  TRACED_END("buffer.destroy", 'b', buffer, buffer_destroy(buffer));
-}
-tolk_status TraceLayer::buffer_map(tolk_buffer* buffer, uint64_t offset, uint64_t size, uint32_t access,
-                                   void** out) {
-  TRACED("buffer.map", .ARG(buffer).ARG(offset).ARG(size).ARG(access),
-         buffer_map(buffer, offset, size, access, out), (status, *out));
-}
-tolk_status TraceLayer::buffer_unmap(tolk_buffer* buffer, void* pointer) {
-  TRACED("buffer.unmap", .ARG(buffer).ARG(pointer), buffer_unmap(buffer, pointer), (status));
-}
-tolk_status TraceLayer::buffer_import_handle(tolk_device* device, const tolk_buffer_desc* desc, uint32_t type,
-                                             uint64_t value, tolk_release_fn release, void* arg,
-                                             tolk_buffer** out) {
-  TRACED("buffer.import_handle", .ARG(device).ARG(desc).ARG(type).arg("value", address_of(value)),
-         buffer_import_handle(device, desc, type, value, release, arg, out), (status, *out));
-}
-tolk_status TraceLayer::buffer_export_handle(tolk_buffer* buffer, uint32_t type, uint64_t* value) {
-  TRACED("buffer.export_handle", .ARG(buffer).ARG(type), buffer_export_handle(buffer, type, value),
-         (status, *value));
-}
-tolk_status TraceLayer::buffer_peer_map(tolk_buffer* buffer, tolk_device* other, tolk_buffer** out) {
-  TRACED("buffer.peer_map", .ARG(buffer).ARG(other), buffer_peer_map(buffer, other, out), (status, *out));
-}
-tolk_status TraceLayer::buffer_advise(tolk_buffer* buffer, uint64_t offset, uint64_t size, uint32_t hint) {
-  TRACED("buffer.advise", .ARG(buffer).ARG(offset).ARG(size).ARG(hint),
-         buffer_advise(buffer, offset, size, hint), (status));
-}
-
-tolk_status TraceLayer::stream_copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t flags) {
-  TRACED("stream.copy_in", .ARG(stream).ARG(dst).ARG(src).ARG(flags), stream_copy_in(stream, dst, src, flags),
-         (status));
-}
-tolk_status TraceLayer::stream_copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t flags) {
-  TRACED("stream.copy_out", .ARG(stream).arg("dst", static_cast<const void*>(dst)).ARG(src).ARG(flags),
-         stream_copy_out(stream, dst, src, flags), (status));
-}
-tolk_status TraceLayer::stream_copy(tolk_stream* stream, tolk_ref dst, tolk_ref src) {
-  TRACED("stream.copy", .ARG(stream).ARG(dst).ARG(src), stream_copy(stream, dst, src), (status));
-}
-tolk_status TraceLayer::stream_fill(tolk_stream* stream, tolk_ref dst, uint64_t pattern,
-                                    uint32_t pattern_bytes) {
-  TRACED("stream.fill", .ARG(stream).ARG(dst).ARG(pattern).ARG(pattern_bytes),
-         stream_fill(stream, dst, pattern, pattern_bytes), (status));
-}
-tolk_status TraceLayer::stream_create(tolk_device* device, uint32_t flags, tolk_stream** out) {
-  TRACED("stream.create", .ARG(device).ARG(flags), stream_create(device, flags, out), (status, *out));
-}
-void TraceLayer::stream_destroy(tolk_stream* stream) {
-  TRACED_END("stream.destroy", 's', stream, stream_destroy(stream));
-}
-tolk_status TraceLayer::stream_synchronize(tolk_stream* stream, uint64_t timeout_ns) {
-  TRACED("stream.synchronize", .ARG(stream).ARG(timeout_ns), stream_synchronize(stream, timeout_ns),
-         (status));
-}
-tolk_status TraceLayer::stream_wait(tolk_stream* stream, tolk_event* event) {
-  TRACED("stream.wait", .ARG(stream).ARG(event), stream_wait(stream, event), (status));
-}
-tolk_status TraceLayer::stream_flush(tolk_stream* stream) {
-  TRACED("stream.flush", .ARG(stream), stream_flush(stream), (status));
-}
-tolk_status TraceLayer::stream_event_create(tolk_device* device, uint32_t flags, tolk_event** out) {
-  TRACED("stream.event_create", .ARG(device).ARG(flags), stream_event_create(device, flags, out),
-         (status, *out));
-}
-tolk_status TraceLayer::stream_event_record(tolk_event* event, tolk_stream* stream) {
-  TRACED("stream.event_record", .ARG(event).ARG(stream), stream_event_record(event, stream), (status));
-}
-tolk_status TraceLayer::stream_event_query(tolk_event* event) {
-  TRACED("stream.event_query", .ARG(event), stream_event_query(event), (status));
-}
-tolk_status TraceLayer::stream_event_sync(tolk_event* event, uint64_t timeout_ns) {
-  TRACED("stream.event_sync", .ARG(event).ARG(timeout_ns), stream_event_sync(event, timeout_ns), (status));
-}
-tolk_status TraceLayer::stream_event_elapsed(tolk_event* begin, tolk_event* end, uint64_t* ns) {
-  TRACED("stream.event_elapsed", .ARG(begin).ARG(end), stream_event_elapsed(begin, end, ns), (status, *ns));
-}
-void TraceLayer::stream_event_destroy(tolk_event* event) {
-  TRACED_END("stream.event_destroy", 'e', event, stream_event_destroy(event));
-}
-
-tolk_status TraceLayer::program_compile(void* self, const tolk_target* target, const tolk_source* source,
-                                        tolk_blob** binary, tolk_blob** log) {
-  TRACED("program.compile", .ARG(target).ARG(source), program_compile(self, target, source, binary, log),
-         (status));
-}
-tolk_status TraceLayer::program_load(tolk_device* device, tolk_bytes binary, const tolk_source* source,
-                                     tolk_program** out) {
-  TRACED("program.load", .ARG(device).ARG(binary).ARG(source), program_load(device, binary, source, out),
-         (status, *out));
-}
-void TraceLayer::program_unload(tolk_program* program) {
-  TRACED_END("program.unload", 'p', program, program_unload(program));
-}
-tolk_status TraceLayer::program_get_kernel(tolk_program* program, const char* name, tolk_kernel** out) {
-  TRACED("program.get_kernel", .ARG(program).ARG(name), program_get_kernel(program, name, out),
-         (status, *out));
-}
-tolk_status TraceLayer::program_kernel_info(tolk_kernel* kernel, tolk_kernel_info* out) {
-  TRACED("program.kernel_info", .ARG(kernel), program_kernel_info(kernel, out), (status, out->code_bytes));
-}
-tolk_status TraceLayer::program_launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_launch* launch) {
-  TRACED("program.launch", .ARG(stream).ARG(kernel).ARG(launch), program_launch(stream, kernel, launch),
-         (status));
-}
-tolk_status TraceLayer::program_disassemble(void* self, tolk_bytes binary, tolk_blob** text) {
-  TRACED("program.disassemble", .ARG(binary), program_disassemble(self, binary, text), (status));
-}
-
-tolk_status TraceLayer::graph_create(tolk_device* const* devices, uint32_t device_count, uint32_t flags,
-                                     tolk_graph** out) {
-  TRACED("graph.create", .LIST(devices, device_count).ARG(flags),
-         graph_create(devices, device_count, flags, out), (status, *out));
-}
-tolk_status TraceLayer::graph_add_kernel(tolk_graph* graph, uint32_t device, tolk_kernel* kernel,
-                                         const tolk_launch* launch, const uint32_t* after,
-                                         uint32_t after_count) {
-  TRACED("graph.add_kernel", .ARG(graph).ARG(device).ARG(kernel).ARG(launch).LIST(after, after_count),
-         graph_add_kernel(graph, device, kernel, launch, after, after_count), (status));
-}
-tolk_status TraceLayer::graph_add_copy(tolk_graph* graph, uint32_t device, tolk_ref dst, tolk_ref src,
-                                       const uint32_t* after, uint32_t after_count) {
-  TRACED("graph.add_copy", .ARG(graph).ARG(device).ARG(dst).ARG(src).LIST(after, after_count),
-         graph_add_copy(graph, device, dst, src, after, after_count), (status));
-}
-tolk_status TraceLayer::graph_add_fill(tolk_graph* graph, uint32_t device, tolk_ref dst, uint64_t pattern,
-                                       uint32_t pattern_bytes, const uint32_t* after, uint32_t after_count) {
-  TRACED("graph.add_fill",
-         .ARG(graph).ARG(device).ARG(dst).ARG(pattern).ARG(pattern_bytes).LIST(after, after_count),
-         graph_add_fill(graph, device, dst, pattern, pattern_bytes, after, after_count), (status));
-}
-tolk_status TraceLayer::graph_commit(tolk_graph* graph) {
-  TRACED("graph.commit", .ARG(graph), graph_commit(graph), (status));
-}
-tolk_status TraceLayer::graph_update(tolk_graph* graph, const tolk_patch* patches, uint32_t patch_count) {
-  TRACED("graph.update", .ARG(graph).LIST(patches, patch_count), graph_update(graph, patches, patch_count),
-         (status));
-}
-tolk_status TraceLayer::graph_launch(tolk_graph* graph, tolk_stream* const* streams, uint64_t* device_ns) {
-  TRACED("graph.launch", .ARG(graph).arg("streams", static_cast<const void*>(streams)),
-         graph_launch(graph, streams, device_ns), (status));
-}
-tolk_status TraceLayer::graph_node_times(tolk_graph* graph, uint64_t* begin_ns, uint64_t* end_ns) {
-  TRACED("graph.node_times", .ARG(graph), graph_node_times(graph, begin_ns, end_ns), (status));
-}
-void TraceLayer::graph_destroy(tolk_graph* graph) {
-  TRACED_END("graph.destroy", 'g', graph, graph_destroy(graph));
-}
+#define TOLK_UNPACK(...) __VA_ARGS__
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
+  result TraceLayer::table##_##entry parameters {                                                            \
+    return traced<result>(                                                                                   \
+        *this, #table "." #entry, #arguments, [&] { return next->table##_##entry arguments; },               \
+        TOLK_UNPACK arguments);                                                                              \
+  }
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
+#undef TOLK_UNPACK
 
 } // namespace
 

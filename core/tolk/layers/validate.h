@@ -237,10 +237,10 @@ class ValidateLayer : public Layer {
 public:
   explicit ValidateLayer(const LayerSubject& subject) : subject_(subject) {}
 
-#define TOLK_LAYER_CALL(table, entry, result, parameters, arguments)                                         \
+#define TOLK_ENTRY(table, slot, entry, need, since, otherwise, result, parameters, arguments)                \
   result table##_##entry parameters override;
-#include "tolk/layers/calls.def"
-#undef TOLK_LAYER_CALL
+#include <tolk/plugin/entries.def>
+#undef TOLK_ENTRY
 
   const LayerSubject& subject() const { return subject_; }
 

@@ -91,6 +91,7 @@ void read_stamp(int fd, uint64_t size, const Elf64_Ehdr& header, LibraryFacts& f
     facts.name.assign(stamp.name, strnlen(stamp.name, sizeof stamp.name));
     facts.abi_major = stamp.abi_major;
     facts.abi_minor = stamp.abi_minor;
+    facts.default_priority = stamp.default_priority;
     return;
   }
 }

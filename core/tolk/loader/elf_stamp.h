@@ -12,7 +12,7 @@ struct LibraryFacts {
   bool wrong_machine = false; // the problem is the processor
   bool stamped = false;
   std::string name; // from the stamp
-  uint32_t abi_major = 0, abi_minor = 0;
+  uint32_t abi_major = 0, abi_minor = 0, default_priority = 0;
 };
 
 // `fd` is open for reading; `size` is the file's. Every offset in the file is checked against it.

@@ -10,12 +10,14 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "tolk/base/config.h"
 #include "tolk/base/disk_cache.h"
 #include "tolk/base/hash.h"
 #include "tolk/base/log.h"
-#include "tolk/loader/host_pool.h"
+#include "tolk/base/thread_pool.h"
 #include "tolk/loader/status.h"
 
 struct tolk_blob {
@@ -132,11 +134,30 @@ void blob_destroy(void*, tolk_blob* blob) noexcept {
   delete blob;
 }
 
-void parallel_for(void*, uint64_t count, uint64_t grain, tolk_range_fn fn, void* arg) noexcept {
-  host_parallel_for(count, grain, fn, arg);
+// Threads that take part in a loop, the caller included; plugins may keep the answer.
+uint32_t worker_count(void*) noexcept {
+  static const uint32_t count = [] {
+    const auto wanted = static_cast<uint32_t>(Config::current().cpu_threads);
+    return std::max(1u, wanted ? wanted : std::thread::hardware_concurrency());
+  }();
+  return count;
 }
 
-uint32_t worker_count(void*) noexcept { return host_pool_width(); }
+thread_local bool inside_loop = false;
+
+// A call from inside a piece runs inline: the threads are busy already.
+void parallel_for(void* ctx, uint64_t count, uint64_t grain, tolk_range_fn fn, void* arg) noexcept {
+  const uint32_t threads = worker_count(ctx);
+  if (count == 0) return;
+  if (inside_loop || count == 1 || threads == 1) return fn(arg, 0, count);
+  if (grain == 0) grain = std::max<uint64_t>(1, count / (4ull * threads));
+  tolk::parallel_for((count - 1) / grain + 1, threads, [=](size_t piece) {
+    const bool outer = std::exchange(inside_loop, true);
+    const uint64_t begin = piece * grain;
+    fn(arg, begin, begin + std::min(grain, count - begin));
+    inside_loop = outer;
+  });
+}
 
 // Entries share the process's cache; the plugin and its compiler are part of every key.
 ContentKey cache_key(HostContext& c, tolk_bytes key) {

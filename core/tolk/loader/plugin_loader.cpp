@@ -1,20 +1,18 @@
 #include "tolk/loader/plugin_loader.h"
 
-#include <cstring>
 #include <dlfcn.h>
 #include <future>
 #include <optional>
-#include <sys/stat.h>
 #include <thread>
 #include <vector>
+
+#include <tolk/plugin/trusted_library.hpp>
 
 #define BOOST_DLL_USE_STD_FS
 #include <boost/dll/shared_library.hpp>
 
 #include "tolk/base/config.h"
 #include "tolk/base/log.h"
-#include "tolk/loader/clamp.h"
-#include "tolk/loader/host_fallbacks.h"
 #include "tolk/loader/plugin_host.h"
 #include "tolk/loader/status.h"
 
@@ -23,16 +21,20 @@ namespace {
 
 constexpr char kEntry[] = "tolk_plugin_entry_v1";
 
-// What foreign code may still point to: open libraries, and host tables of entries that failed. Never freed.
-// A library is not unmapped because its threads, exit handlers and unique symbols could outlive the handle.
+struct OpenLibrary {
+  std::unique_ptr<boost::dll::shared_library> handle;
+  PinnedLibrary pinned;
+};
+// What foreign code may still point to: open libraries, and host tables of entries that failed. Never freed: threads, exit
+// handlers and unique symbols of a library could outlive its handle.
 struct Kept {
   std::mutex mutex;
-  std::vector<std::unique_ptr<boost::dll::shared_library>> libraries;
+  std::vector<OpenLibrary> libraries;
   std::vector<std::unique_ptr<HostContext>> hosts;
 };
-Kept& kept_for_ever() {
-  static auto* kept = new Kept;
-  return *kept;
+Kept& kept() {
+  static auto* all = new Kept;
+  return *all;
 }
 
 struct EntryResult {
@@ -69,91 +71,6 @@ bool good_name(const char* name) {
         !((name[n] >= 'A' && name[n] <= 'Z') || (name[n] >= '0' && name[n] <= '9') || name[n] == '_'))
       return false;
   return true;
-}
-
-// One sub-table: its minimum size (through its last mandatory entry) and its mandatory entries.
-struct Requirement {
-  const char* name;
-  bool present;
-};
-
-std::string missing(const char* table, std::initializer_list<Requirement> entries, const char* why) {
-  for (const Requirement& e : entries)
-    if (!e.present) return std::string(table) + " table: " + e.name + " is NULL (" + why + ")";
-  return {};
-}
-
-template <typename T> std::string take_table(const char* name, const T* from, size_t least, T& to) {
-  if (!from) return std::string("plugin table: ") + name + " is NULL (mandatory)";
-  uint32_t size = 0;
-  std::memcpy(&size, from, sizeof size);
-  if (size < least)
-    return std::string(name) + " table: struct_size is " + std::to_string(size) + ", at least " +
-           std::to_string(least) + " expected";
-  to = clamp_copy(from);
-  return {};
-}
-
-#define TOLK_LEAST(type, field) (offsetof(type, field) + sizeof(type::field))
-
-std::string check_entries(const Plugin& p) {
-  std::string problem = missing("plugin",
-                                {{"device_count", p.table.device_count != nullptr},
-                                 {"device_info", p.table.device_info != nullptr},
-                                 {"device_open", p.table.device_open != nullptr}},
-                                "mandatory");
-  if (problem.empty())
-    problem = missing("device", {{"close", p.device.close != nullptr}, {"caps", p.device.caps != nullptr}},
-                      "mandatory");
-  if (problem.empty())
-    problem =
-        missing("buffer", {{"create", p.buffer.create != nullptr}, {"destroy", p.buffer.destroy != nullptr}},
-                "mandatory");
-  if (problem.empty())
-    problem = missing("stream",
-                      {{"copy_in", p.stream.copy_in != nullptr}, {"copy_out", p.stream.copy_out != nullptr}},
-                      "mandatory");
-  if (problem.empty())
-    problem = missing("program",
-                      {{"load", p.program.load != nullptr},
-                       {"unload", p.program.unload != nullptr},
-                       {"get_kernel", p.program.get_kernel != nullptr},
-                       {"launch", p.program.launch != nullptr}},
-                      "mandatory");
-  if (problem.empty() && p.buffer.map)
-    problem = missing("buffer", {{"unmap", p.buffer.unmap != nullptr}}, "required by map");
-  if (problem.empty() && p.stream.create)
-    problem = missing("stream",
-                      {{"destroy", p.stream.destroy != nullptr},
-                       {"synchronize", p.stream.synchronize != nullptr},
-                       {"wait", p.stream.wait != nullptr},
-                       {"event_create", p.stream.event_create != nullptr},
-                       {"event_record", p.stream.event_record != nullptr},
-                       {"event_query", p.stream.event_query != nullptr},
-                       {"event_sync", p.stream.event_sync != nullptr},
-                       {"event_destroy", p.stream.event_destroy != nullptr}},
-                      "required by create");
-  if (problem.empty() && p.graph.create)
-    problem = missing("graph",
-                      {{"add_kernel", p.graph.add_kernel != nullptr},
-                       {"commit", p.graph.commit != nullptr},
-                       {"launch", p.graph.launch != nullptr},
-                       {"destroy", p.graph.destroy != nullptr}},
-                      "required by create");
-  return problem;
-}
-
-std::string take_sub_tables(Plugin& p) {
-  std::string problem = take_table("device", p.table.device, TOLK_LEAST(tolk_device_vt, caps), p.device);
-  if (problem.empty())
-    problem = take_table("buffer", p.table.buffer, TOLK_LEAST(tolk_buffer_vt, destroy), p.buffer);
-  if (problem.empty())
-    problem = take_table("stream", p.table.stream, TOLK_LEAST(tolk_stream_vt, copy_out), p.stream);
-  if (problem.empty())
-    problem = take_table("program", p.table.program, TOLK_LEAST(tolk_program_vt, launch), p.program);
-  if (problem.empty() && p.table.graph)
-    problem = take_table("graph", p.table.graph, TOLK_LEAST(tolk_graph_vt, struct_size), p.graph);
-  return problem;
 }
 
 // The part of the loader's message after the path, which the report prints anyway.
@@ -200,18 +117,13 @@ std::string adopt_table(Plugin& plugin, const tolk_plugin* table, CandidateState
            ", this tolk has " + std::to_string(TOLK_ABI_MAJOR) + "." + std::to_string(TOLK_ABI_MINOR) +
            "; update tolk or use an older version of the plugin";
   }
-  if (std::string problem = take_table("plugin", table, TOLK_LEAST(tolk_plugin, device_open), plugin.table);
-      !problem.empty())
-    return problem;
+  if (std::string problem = copy_tables(table, plugin); !problem.empty()) return problem;
   const tolk_plugin& t = plugin.table;
   if (!good_name(t.name))
     return std::string("plugin table: the name \"") + (t.name ? t.name : "(NULL)") +
            "\" is not of the form [A-Z][A-Z0-9_]{0,31}";
   for (const char* text : {t.display_name, t.vendor, t.version, t.compiler_id})
     if (!text) return "plugin table: display_name, vendor, version and compiler_id must not be NULL";
-  if (std::string problem = take_sub_tables(plugin); !problem.empty()) return problem;
-  if (std::string problem = check_entries(plugin); !problem.empty()) return problem;
-
   plugin.name = t.name;
   plugin.display_name = t.display_name;
   plugin.vendor = t.vendor;
@@ -224,42 +136,37 @@ std::string adopt_table(Plugin& plugin, const tolk_plugin* table, CandidateState
   plugin.has_compile = plugin.program.compile != nullptr;
   plugin.has_graph = plugin.graph.create != nullptr;
   plugin.has_memory = plugin.device.memory != nullptr;
-  fill_plugin_table(plugin.table);
-  fill_device_table(plugin.device);
-  fill_buffer_table(plugin.buffer);
-  fill_stream_table(plugin.stream);
-  fill_program_table(plugin.program);
-  fill_graph_table(plugin.graph);
-  plugin.table.device = &plugin.device;
-  plugin.table.buffer = &plugin.buffer;
-  plugin.table.stream = &plugin.stream;
-  plugin.table.program = &plugin.program;
-  plugin.table.graph = &plugin.graph;
+  fill_tables(plugin);
   return {};
 }
 
 std::unique_ptr<Plugin> load_plugin(PluginCandidate& candidate, const Interposer& interposer,
                                     std::chrono::milliseconds patience) {
+  // Checked again, and then loaded through the descriptors: what is run is what was checked.
+  PinnedLibrary pinned = pin_plugin(candidate.path, candidate.origin);
+  if (!pinned.problem().empty()) {
+    const bool untrusted = pinned.kind() == PinnedLibrary::Problem::Untrusted;
+    reject(candidate, untrusted ? CandidateState::Unsafe : CandidateState::Loader, pinned.problem());
+    return nullptr;
+  }
+  if (pinned.status().st_ino != candidate.inode || pinned.status().st_dev != candidate.device_id) {
+    reject(candidate, CandidateState::Unsafe, "the file was replaced while it was being loaded");
+    return nullptr;
+  }
+  const std::string path = pinned.path(), loader_path = pinned.loader_path();
   std::error_code ec;
-  std::string path = std::filesystem::canonical(candidate.path, ec).string();
-  if (ec) path = candidate.path;
   dlerror(); // NOLINT(concurrency-mt-unsafe): forgets an older message
   boost::dll::shared_library library;
-  library.load(path, ec, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  library.load(loader_path, ec, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (!library.is_loaded()) {
-    reject(candidate, CandidateState::Loader, loader_text(path));
+    reject(candidate, CandidateState::Loader, loader_text(loader_path));
     return nullptr;
   }
   auto owned = std::make_unique<boost::dll::shared_library>(std::move(library));
   boost::dll::shared_library& handle = *owned;
   {
-    std::lock_guard lock(kept_for_ever().mutex);
-    kept_for_ever().libraries.push_back(std::move(owned));
-  }
-  struct stat s{};
-  if (stat(path.c_str(), &s) != 0 || s.st_ino != candidate.inode || s.st_dev != candidate.device_id) {
-    reject(candidate, CandidateState::Unsafe, "the file was replaced while it was being loaded");
-    return nullptr;
+    std::lock_guard lock(kept().mutex);
+    kept().libraries.push_back({std::move(owned), std::move(pinned)});
   }
   if (!handle.has(kEntry)) {
     bool next = handle.has("tolk_plugin_entry_v2");
@@ -278,8 +185,8 @@ std::unique_ptr<Plugin> load_plugin(PluginCandidate& candidate, const Interposer
   std::optional<EntryResult> result = call_entry(entry, &plugin->host->table, patience);
   auto refuse = [&](CandidateState state, std::string reason) -> std::unique_ptr<Plugin> {
     // The library may hold the host table's address, whatever it answered.
-    std::lock_guard lock(kept_for_ever().mutex);
-    kept_for_ever().hosts.push_back(std::move(plugin->host));
+    std::lock_guard lock(kept().mutex);
+    kept().hosts.push_back(std::move(plugin->host));
     reject(candidate, state, std::move(reason));
     return nullptr;
   };

@@ -10,27 +10,21 @@
 
 #include <tolk/plugin/tolk_plugin.h>
 
+#include "tolk/loader/entries.h"
 #include "tolk/loader/plugin_search.h"
 
 namespace tolk {
 
 struct HostContext; // plugin_host.h
 
-struct Plugin {
+struct Plugin : PluginTables {
   std::string name, display_name, vendor, version, compiler_id;
   std::string path; // empty when built in
   PluginOrigin origin = PluginOrigin::BuiltIn;
   uint32_t abi_minor = 0, flags = 0;
   void* self = nullptr;
 
-  // Copies that are safe to call without a test for NULL. Entries that only the device layer can replace
-  // (copy, fill, map, import, ...) answer TOLK_E_UNSUPPORTED; see host_fallbacks.h.
-  tolk_plugin table{};
-  tolk_device_vt device{};
-  tolk_buffer_vt buffer{};
-  tolk_stream_vt stream{};
-  tolk_program_vt program{};
-  tolk_graph_vt graph{};
+  // The tables, complete: every entry can be called. See fill_tables in entries.h.
   bool synchronous = true; // has no streams: NULL stands for the only one
   bool has_compile = false, has_graph = false, has_memory = false;
 

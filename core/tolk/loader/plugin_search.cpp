@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <tolk/plugin/tolk_plugin.h>
+#include <tolk/plugin/trusted_library.hpp>
 
 #include "tolk/base/config.h"
 #include "tolk/base/log.h"
@@ -24,23 +25,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "libtolk-backend-", kSuffix = ".so";
 
-class Descriptor {
-public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
-private:
-  int fd_;
-};
-
 std::string errno_text(int code) { return std::generic_category().message(code); }
 
-// Owner of the file with tolk's own code: who can replace that can do as much as a plugin can.
+// Owner of the file with tolk's own code. Whoever can replace that file can run any code here.
 uid_t library_owner() {
   static const uid_t owner = [] {
     struct stat s;
@@ -49,18 +36,11 @@ uid_t library_owner() {
   return owner;
 }
 
-// Why a file or directory is not trusted; empty when it is.
-std::string trust_problem(const struct stat& s, const char* what) {
-  if (s.st_uid != 0 && s.st_uid != geteuid() && s.st_uid != library_owner())
-    return std::string(what) + " belongs to user " + std::to_string(s.st_uid) +
-           ", neither to root nor to the user who runs this nor to the owner of libtolk";
-  bool sticky = S_ISDIR(s.st_mode) && (s.st_mode & S_ISVTX);
-  if ((s.st_mode & S_IWOTH) && !sticky)
-    return std::string(what) + " is writable by everyone; chmod o-w would make it acceptable";
-  if ((s.st_mode & S_IWGRP) && !sticky)
-    return std::string(what) + " is writable by its group; chmod g-w would make it acceptable";
-  return {};
-}
+fs::path own_folder() { return fs::path(library_path()).parent_path() / "tolk/plugins"; }
+
+// Who is trusted besides root and the user: only beside libtolk, its owner.
+uid_t also_trusted(PluginOrigin origin) { return origin == PluginOrigin::Library ? library_owner() : 0; }
+constexpr const char* kLibrary = "libtolk";
 
 std::string name_from_file(const std::string& path) {
   std::string file = fs::path(path).filename().string();
@@ -89,7 +69,8 @@ void search_directory(const std::string& path, PluginOrigin origin, PluginSearch
     return;
   }
   struct stat s{};
-  std::string untrusted = fstat(fd, &s) == 0 ? trust_problem(s, "directory") : errno_text(errno);
+  std::string untrusted =
+      fstat(fd, &s) == 0 ? trust_problem(s, "directory", also_trusted(origin), kLibrary) : errno_text(errno);
   std::pair<dev_t, ino_t> identity{s.st_dev, s.st_ino};
   for (const auto& [other, other_path] : seen)
     if (other == identity) dir.problem = "same directory as " + other_path;
@@ -168,9 +149,6 @@ void mark_same_files(std::vector<PluginCandidate>& candidates) {
       }
 }
 
-} // namespace
-
-namespace {
 constexpr const char* kStates[][2] = {
 #define TOLK_PLUGIN_STATE(Name, text, meaning) {text, meaning},
 #include "tolk/loader/plugin_states.def"
@@ -215,42 +193,41 @@ std::string library_path() {
   return path;
 }
 
+PinnedLibrary pin_plugin(const std::string& path, PluginOrigin origin) {
+  return PinnedLibrary(path, origin == PluginOrigin::File ? Trust::Unchecked : Trust::Checked,
+                       also_trusted(origin), kLibrary);
+}
+
 PluginCandidate inspect_plugin_file(const std::string& path, PluginOrigin origin) {
   PluginCandidate candidate;
   candidate.path = path;
   candidate.origin = origin;
   candidate.name = name_from_file(path);
-  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) {
-    reject(candidate, CandidateState::Loader, errno_text(errno));
+  PinnedLibrary library = pin_plugin(path, origin);
+  candidate.device_id = library.status().st_dev;
+  candidate.inode = library.status().st_ino;
+  switch (library.kind()) {
+  case PinnedLibrary::Problem::None:
+    break;
+  case PinnedLibrary::Problem::Unreadable:
+    reject(candidate, CandidateState::Loader, library.problem());
+    return candidate;
+  case PinnedLibrary::Problem::NotAFile:
+    reject(candidate, CandidateState::Damaged, library.problem());
+    return candidate;
+  case PinnedLibrary::Problem::Untrusted:
+    reject(candidate, CandidateState::Unsafe, library.problem());
     return candidate;
   }
-  struct stat s;
-  if (fstat(fd.get(), &s) != 0 || !S_ISREG(s.st_mode)) {
-    reject(candidate, CandidateState::Damaged, "not a regular file");
-    return candidate;
-  }
-  candidate.device_id = s.st_dev;
-  candidate.inode = s.st_ino;
-  if (origin != PluginOrigin::File) {
-    std::string problem = trust_problem(s, "file");
-    // The folder that really holds it, since the path may be a link.
-    std::error_code ec;
-    struct stat folder{};
-    fs::path real = fs::canonical(path, ec).parent_path();
-    if (problem.empty() && !ec && stat(real.c_str(), &folder) == 0)
-      problem = trust_problem(folder, "directory");
-    if (!problem.empty()) {
-      reject(candidate, CandidateState::Unsafe, problem);
-      return candidate;
-    }
-  }
-  LibraryFacts facts = read_library_facts(fd.get(), static_cast<uint64_t>(s.st_size));
+  LibraryFacts facts = read_library_facts(library.file(), static_cast<uint64_t>(library.status().st_size));
   candidate.stamped = facts.stamped;
   if (facts.stamped) {
     candidate.name = facts.name;
     candidate.abi_major = facts.abi_major;
     candidate.abi_minor = facts.abi_minor;
+    std::error_code ec;
+    if (fs::equivalent(fs::path(library.path()).parent_path(), own_folder(), ec))
+      candidate.default_priority = facts.default_priority;
   }
   if (!facts.problem.empty()) {
     reject(candidate, facts.wrong_machine ? CandidateState::Machine : CandidateState::Damaged, facts.problem);
@@ -286,8 +263,7 @@ PluginSearch search_plugins(const std::vector<std::string>& files) {
     search_path_variable(config.plugin_path, found, seen);
     if (std::string user = user_directory(); !user.empty() && !config.no_user_plugins)
       search_directory(user, PluginOrigin::User, found, seen);
-    search_directory((fs::path(library_path()).parent_path() / "tolk/plugins").string(),
-                     PluginOrigin::Library, found, seen);
+    search_directory(own_folder().string(), PluginOrigin::Library, found, seen);
 #ifdef TOLK_DISTRIBUTION_PLUGIN_DIR
     search_directory(TOLK_DISTRIBUTION_PLUGIN_DIR, PluginOrigin::Distribution, found, seen);
 #endif

@@ -11,6 +11,8 @@
 
 namespace tolk {
 
+class PinnedLibrary; // tolk/plugin/trusted_library.hpp
+
 // What became of a candidate; plugin_states.def has the meanings.
 enum class CandidateState {
 #define TOLK_PLUGIN_STATE(Name, text, meaning) Name,
@@ -20,12 +22,12 @@ enum class CandidateState {
 TOLK_API const char* state_name(CandidateState state);    // "found", "loaded", "same file", ...
 TOLK_API const char* state_meaning(CandidateState state); // one line, for the documentation
 
-// What kind of directory a candidate came from; decides whether it may be a default device.
+// How a candidate was found.
 enum class PluginOrigin {
   File,         // named by the user: --plugin, load_plugin_file
   Only,         // TOLK_PLUGIN_ONLY
   Path,         // TOLK_PLUGIN_PATH
-  User,         // the user's data folder; never a default device
+  User,         // the user's data folder
   Library,      // tolk/plugins beside libtolk
   Distribution, // the folder fixed at build time
   BuiltIn       // part of libtolk: HOST
@@ -38,6 +40,8 @@ struct PluginCandidate {
   std::string name; // the device name: from the stamp, the table once loaded, else from the file's name
   bool stamped = false;
   uint32_t abi_major = 0, abi_minor = 0; // from stamp or table
+  // Rank among default devices, from the stamp; 0, never, for files outside of tolk/plugins beside libtolk.
+  uint32_t default_priority = 0;
   CandidateState state = CandidateState::Found;
   std::string reason;                // one sentence; empty when found or loaded
   uint64_t device_id = 0, inode = 0; // of the file
@@ -59,6 +63,10 @@ struct PluginSearch {
 // libtolk, and the build-time folder; or only at TOLK_PLUGIN_ONLY. Settings are those of Config::current().
 // Throws nothing but std::bad_alloc: what goes wrong is in the result.
 TOLK_API PluginSearch search_plugins(const std::vector<std::string>& files);
+
+// The file, held open and checked by the rules of its origin: root's, the user's, or beside libtolk its owner's, and
+// writable by none but its owner. What the user named is taken as it is.
+PinnedLibrary pin_plugin(const std::string& path, PluginOrigin origin);
 
 // Judges one file without loading it.
 TOLK_API PluginCandidate inspect_plugin_file(const std::string& path, PluginOrigin origin);

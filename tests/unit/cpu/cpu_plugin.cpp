@@ -57,6 +57,15 @@ tolk_host make_host() {
   return h;
 }
 
+const tolk_plugin* open_plugin(const char* file, const tolk_host& host) {
+  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(dlerror());
+  auto entry = reinterpret_cast<decltype(&tolk_plugin_entry_v1)>(dlsym(library, "tolk_plugin_entry_v1"));
+  const tolk_plugin* plugin = nullptr;
+  if (!entry || entry(&host, &plugin) != TOLK_OK) throw std::runtime_error("the CPU plugin's entry failed");
+  return plugin;
+}
+
 struct Instance {
   tolk_host host = make_host();
   const tolk_plugin* plugin = nullptr;
@@ -64,10 +73,7 @@ struct Instance {
   const tolk_caps* caps = nullptr;
 
   Instance() {
-    void* library = dlopen(TOLK_TEST_CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(dlerror());
-    auto entry = reinterpret_cast<decltype(&tolk_plugin_entry_v1)>(dlsym(library, "tolk_plugin_entry_v1"));
-    if (!entry || entry(&host, &plugin) != TOLK_OK) throw std::runtime_error("the CPU plugin's entry failed");
+    plugin = open_plugin(TOLK_TEST_CPU_PLUGIN, host);
     if (plugin->device_open(plugin->self, 0, &device) != TOLK_OK) throw std::runtime_error(error_text);
     plugin->device->caps(device, &caps);
   }
@@ -130,6 +136,11 @@ tolk_status compile_source(const tolk_source& source, std::string& binary, std::
   return status;
 }
 } // namespace
+
+const tolk_plugin& open_copy(const std::string& file) {
+  static const tolk_host host = make_host();
+  return *open_plugin(file.c_str(), host);
+}
 
 tolk_status compile_text(const std::string& text, const char* entry, std::string& binary, std::string& log) {
   KernelIR empty;

@@ -56,6 +56,8 @@ private:
 };
 
 const tolk_plugin& plugin();
+// A copy of the plugin, loaded beside it for the rest of the process.
+const tolk_plugin& open_copy(const std::string& file);
 const tolk_target& target();
 tolk_device* device();
 // What set_error got last on this thread.

@@ -2,7 +2,11 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <sys/stat.h>
 #include <thread>
+#include <tuple>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -27,6 +31,38 @@ tolk_buffer* make_buffer(uint64_t size, uint32_t flags = 0) {
   tolk_buffer* buffer = nullptr;
   BOOST_REQUIRE_EQUAL(plugin().buffer->create(device(), &desc, &buffer), TOLK_OK);
   return buffer;
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_library_that_others_can_write_is_not_opened) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "tolk-cpu-XXXXXX").string();
+  BOOST_REQUIRE(mkdtemp(folder.data()));
+  const fs::path from = fs::path(TOLK_TEST_CPU_PLUGIN).parent_path(), to = folder;
+  const fs::path copy = to / "plugin.so", compiler = to / "cpu/libtolk-cpu-compiler.so";
+  fs::create_directory(to / "cpu");
+  fs::copy_file(TOLK_TEST_CPU_PLUGIN, copy);
+  fs::copy_file(from / "cpu/libtolk-cpu-compiler.so", compiler);
+  const tolk_plugin& other = open_copy(copy);
+  const std::string text = "no IR";
+  auto compile = [&] {
+    KernelIR none;
+    none.name = "k";
+    const tolk_source source = source_for(text, none);
+    tolk_blob *binary = nullptr, *log = nullptr;
+    const tolk_status status = other.program->compile(other.self, &target(), &source, &binary, &log);
+    if (log) take_blob(log);
+    return status;
+  };
+  for (const auto& [path, mode, word] : {std::tuple{compiler, 0666, "file is writable by everyone"},
+                                         std::tuple{compiler, 0664, "file is writable by its group"},
+                                         std::tuple{to / "cpu", 0777, "directory is writable by everyone"}}) {
+    ::chmod(path.c_str(), mode);
+    BOOST_CHECK_EQUAL(compile(), TOLK_E_SYSTEM);
+    BOOST_CHECK_MESSAGE(last_error().find(word) != std::string::npos, last_error());
+    ::chmod(path.c_str(), 0755);
+  }
+  BOOST_CHECK_EQUAL(compile(), TOLK_E_COMPILE); // the library is opened, and refuses the text
+  fs::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(the_tables_describe_a_synchronous_cpu) {

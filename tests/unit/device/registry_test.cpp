@@ -1,6 +1,7 @@
 // Names, the choice of a default, and the message about a device that is not there.
 #include <boost/test/unit_test.hpp>
 
+#include <cstdlib>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "device_test.h"
 #include "tolk/base/error.h"
 #include "tolk/device/buffer.h"
+#include "tolk/device/report.h"
 #include "tolk/loader/plugin_loader.h"
 
 using namespace tolk;
@@ -134,6 +136,44 @@ BOOST_AUTO_TEST_CASE(test_only_plugins_are_never_the_default) {
   ScopedConfig named(config);
   BOOST_TEST(default_device() == "NULL:3");
   BOOST_TEST(default_devices().size() == 2u);
+}
+
+// The body of the test below, in a program that lies where libtolk would.
+BOOST_AUTO_TEST_CASE(print_the_default_device, *boost::unit_test::disabled()) {
+  std::ofstream(environment("TOLK_TEST_OUT")) << default_device();
+}
+
+BOOST_AUTO_TEST_CASE(the_default_device_is_one_of_the_plugins_beside_libtolk) {
+  TemporaryFolder folder, elsewhere;
+  const std::string program = folder / "program", beside = folder / "tolk/plugins", out = folder / "out";
+  fs::copy_file("/proc/self/exe", program);
+  fs::create_directories(beside);
+  auto install = [](const std::string& plugin, const std::string& to) {
+    const std::string file = to + "/libtolk-backend-" + plugin + ".so";
+    fs::copy_file(plugin_file(plugin), file);
+    chmod(file.c_str(), 0644);
+  };
+  // The default device that the program finds with this path for plugins; empty when there is none.
+  auto chosen = [&](const std::string& path) {
+    fs::remove(out);
+    const std::string command = "env -u DEVICE -u TOLK_LAYERS TOLK_NO_USER_PLUGINS=1 TOLK_TEST_OUT=" + out +
+                                " TOLK_PLUGIN_PATH=" + path + " " + program +
+                                " --run_test=print_the_default_device >/dev/null 2>&1";
+    (void)!std::system(command.c_str()); // NOLINT(concurrency-mt-unsafe): no other thread
+    return read_file(out);
+  };
+  BOOST_TEST(chosen("").empty());
+  install("basic", beside); // its stamp has no priority
+  BOOST_TEST(chosen("").empty());
+  install("first", elsewhere.path());
+  BOOST_TEST(chosen(elsewhere.path()).empty()); // a priority counts only beside libtolk
+  install("second", beside);
+  BOOST_TEST(chosen(elsewhere.path()) == "SECOND");
+  BOOST_TEST(chosen(beside) == "SECOND"); // the folder counts, not how it was found
+  install("first", beside);
+  BOOST_TEST(chosen("") == "FIRST");
+  // A name that another file takes is not used without being named.
+  BOOST_TEST(chosen(elsewhere.path()) == "SECOND");
 }
 
 BOOST_AUTO_TEST_CASE(the_report_has_every_candidate_with_its_reason) {

@@ -15,6 +15,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/device/report.h"
 #include "tolk/engine/compile/compile_linear.h"
 #include "tolk/io/mapped_file.h"
 #include "tolk/io/npy.h"

@@ -16,6 +16,7 @@
 #include "other_process.h"
 #include "saved_mutations.h"
 #include "tolk/device/registry.h"
+#include "tolk/device/report.h"
 #include "tolk/engine/compile/compile_linear.h"
 #include "tolk/engine/graph/graph_call.h"
 #include "tolk/engine/run/node_storage.h"

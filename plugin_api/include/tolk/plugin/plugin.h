@@ -88,17 +88,23 @@ typedef struct tolk_plugin_stamp {
   char owner[8];      /* "tolk" */
   char name[32];      /* tolk_plugin.name, NUL-padded */
   uint32_t abi_major, abi_minor;
-  uint32_t reserved;
+  /* Rank among plugins when no device is named: among devices of one kind the highest wins, 0 is never taken. Counts only
+   * for plugins in tolk/plugins beside libtolk; others are used when they are named. */
+  uint32_t default_priority;
 } tolk_plugin_stamp;
 
-/* At file scope: TOLK_PLUGIN_STAMP("NAME", TOLK_ABI_MAJOR, TOLK_ABI_MINOR); */
+/* At file scope: TOLK_PLUGIN_STAMP("NAME", TOLK_ABI_MAJOR, TOLK_ABI_MINOR);
+ * or, for a plugin that is part of tolk and may be the default device,
+ * TOLK_PLUGIN_STAMP_DEFAULT("NAME", TOLK_ABI_MAJOR, TOLK_ABI_MINOR, priority); */
+#define TOLK_PLUGIN_STAMP(name, major, minor) TOLK_PLUGIN_STAMP_DEFAULT(name, major, minor, 0)
 #if defined(__ELF__)
-#define TOLK_PLUGIN_STAMP(name, major, minor)                                                                \
+#define TOLK_PLUGIN_STAMP_DEFAULT(name, major, minor, priority)                                              \
   static const tolk_plugin_stamp tolk_plugin_stamp_record                                                    \
-      __attribute__((section(".note.tolk"), used, aligned(4))) = {5, 44, 1, "tolk", name, major, minor, 0}
+      __attribute__((section(".note.tolk"), used, aligned(4))) = {5,    44,    1,     "tolk",                \
+                                                                  name, major, minor, priority}
 #else
-#define TOLK_PLUGIN_STAMP(name, major, minor)                                                                \
-  static const tolk_plugin_stamp tolk_plugin_stamp_record = {5, 44, 1, "tolk", name, major, minor, 0}
+#define TOLK_PLUGIN_STAMP_DEFAULT(name, major, minor, priority)                                              \
+  static const tolk_plugin_stamp tolk_plugin_stamp_record = {5, 44, 1, "tolk", name, major, minor, priority}
 #endif
 
 /* Copies *in (in_size bytes, starting with struct_size) to the host's struct, which may be older and shorter

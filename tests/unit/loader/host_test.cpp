@@ -8,7 +8,6 @@
 
 #include "device_test.h"
 #include "tolk/base/error.h"
-#include "tolk/loader/host_pool.h"
 #include "tolk/loader/plugin_host.h"
 #include "tolk/loader/status.h"
 
@@ -61,37 +60,44 @@ BOOST_AUTO_TEST_CASE(memory_is_aligned_and_counted) {
 }
 
 BOOST_AUTO_TEST_CASE(parallel_for_covers_every_index_once) {
+  HostContext context("LOOPS");
+  const tolk_host& h = context.table;
   for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{100'003}})
     for (uint64_t grain : {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{1'000'000}}) {
       std::vector<std::atomic<int>> hits(count);
-      host_parallel_for(
-          count, grain,
+      h.parallel_for(
+          h.ctx, count, grain,
           [](void* arg, uint64_t begin, uint64_t end) {
             auto& all = *static_cast<std::vector<std::atomic<int>>*>(arg);
             for (uint64_t i = begin; i < end; i++) all[i]++;
           },
           &hits);
       bool once = true;
-      for (auto& h : hits) once &= h == 1;
+      for (auto& hit : hits) once &= hit == 1;
       BOOST_TEST(once);
     }
 }
 
 BOOST_AUTO_TEST_CASE(nested_and_concurrent_loops_finish) {
-  std::atomic<uint64_t> sum{0};
+  HostContext context("LOOPS");
+  struct State {
+    const tolk_host& host;
+    std::atomic<uint64_t> sum{0};
+  } state{context.table};
   auto outer = [](void* arg, uint64_t begin, uint64_t end) {
+    const tolk_host& host = static_cast<State*>(arg)->host;
     for (uint64_t i = begin; i < end; i++)
-      host_parallel_for(
-          10, 1, [](void* a, uint64_t b, uint64_t e) { *static_cast<std::atomic<uint64_t>*>(a) += e - b; },
+      host.parallel_for(
+          host.ctx, 10, 1, [](void* a, uint64_t b, uint64_t e) { static_cast<State*>(a)->sum += e - b; },
           arg);
   };
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++)
     threads.emplace_back([&] {
-      for (int i = 0; i < 50; i++) host_parallel_for(20, 1, outer, &sum);
+      for (int i = 0; i < 50; i++) context.table.parallel_for(context.table.ctx, 20, 1, outer, &state);
     });
   for (std::thread& t : threads) t.join();
-  BOOST_TEST(sum == 4u * 50 * 20 * 10);
+  BOOST_TEST(state.sum == 4u * 50 * 20 * 10);
 }
 
 BOOST_AUTO_TEST_CASE(options_come_from_the_user_before_the_environment) {

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tolk/plugin/trusted_library.hpp>
+
 #include "device_test.h"
 #include "tolk/base/error.h"
 #include "tolk/loader/elf_stamp.h"
@@ -224,6 +226,58 @@ BOOST_AUTO_TEST_CASE(files_of_another_user_are_refused, *boost::unit_test::preco
   PluginCandidate candidate = inspect_plugin_file(file, PluginOrigin::Path);
   BOOST_TEST(candidate.state == CandidateState::Unsafe);
   BOOST_TEST(contains(candidate.reason, "belongs to user 54321"), candidate.reason);
+}
+
+BOOST_AUTO_TEST_CASE(an_owner_is_trusted_where_he_could_replace_tolk_itself) {
+  struct stat s{};
+  s.st_uid = 54321;
+  s.st_mode = S_IFREG | 0755;
+  BOOST_TEST(trust_problem(s, "file", 54321, "libtolk").empty());
+  BOOST_TEST(trust_problem(s, "file", 54322, "libtolk") ==
+             "file belongs to user 54321, neither to root nor to the user who runs this nor to the owner of "
+             "libtolk");
+  BOOST_TEST(trust_problem(s, "file") ==
+             "file belongs to user 54321, neither to root nor to the user who runs this");
+  s.st_uid = 0;
+  BOOST_TEST(trust_problem(s, "file").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_replaced_after_it_was_judged_does_not_run) {
+  TemporaryFolder folder;
+  const std::string file = folder / "libtolk-backend-x.so", other = folder / "other.so";
+  fs::copy_file(plugin_file("basic"), file);
+  fs::copy_file(plugin_file("constructor"), other);
+  chmod(file.c_str(), 0644), chmod(other.c_str(), 0644);
+  PluginCandidate candidate = inspect_plugin_file(file, PluginOrigin::Path);
+  BOOST_TEST(candidate.state == CandidateState::Found);
+  fs::rename(other, file);
+  BOOST_TEST(!load_plugin(candidate));
+  BOOST_TEST(candidate.state == CandidateState::Unsafe);
+  BOOST_TEST(contains(candidate.reason, "was replaced"), candidate.reason);
+  BOOST_TEST(environment("TOLK_TEST_CONSTRUCTOR").empty()); // not even its constructors ran
+  // The same when its folder stops being safe, whatever was found before.
+  candidate = inspect_plugin_file(file, PluginOrigin::Path);
+  chmod(folder.path().c_str(), 0777);
+  BOOST_TEST(!load_plugin(candidate));
+  BOOST_TEST(contains(candidate.reason, "directory is writable by everyone"), candidate.reason);
+  BOOST_TEST(environment("TOLK_TEST_CONSTRUCTOR").empty());
+  chmod(folder.path().c_str(), 0700);
+  candidate = inspect_plugin_file(file, PluginOrigin::Path);
+  BOOST_TEST(!!load_plugin(candidate), candidate.reason);
+  BOOST_TEST(environment("TOLK_TEST_CONSTRUCTOR") == "ran");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_is_exchanged_after_it_was_opened_changes_nothing) {
+  TemporaryFolder folder;
+  const std::string inside = folder / "plugins", file = inside + "/libtolk-backend-x.so";
+  fs::create_directory(inside);
+  fs::copy_file(plugin_file("basic"), file);
+  PinnedLibrary pinned = pin_plugin(file, PluginOrigin::Path);
+  BOOST_REQUIRE(pinned.problem().empty());
+  fs::rename(inside, folder / "away");
+  fs::create_directory(inside);
+  write_file(file, "something else");
+  BOOST_TEST(read_file(pinned.loader_path()) == read_file(plugin_file("basic")));
 }
 
 BOOST_AUTO_TEST_CASE(directories_are_searched_in_the_documented_order) {

@@ -1,7 +1,7 @@
 // TOLK_LAYERS=trace and record: what they write, and that a recording gives the same bytes again.
 #include <cstdlib>
 
-#include "../../support/captured_stderr.h"
+#include "captured_stderr.h"
 #include "faulty_plugin.h"
 #include "tolk/base/error.h"
 #include "tolk/device/device.h"
