@@ -58,9 +58,11 @@ NAMED = {source for _, _, sources in EXPLAINED for source in sources}
 WHOLE = ["tools/run", "core/tolk/device", "core/tolk/io"]
 SILENT = {
     "tools/run/option_table.cpp": "the text of --help", "tools/run/report.cpp": "what a run prints",
-    "tools/run/progress.cpp": "the bar", "tools/run/replay.cpp": "what --replay prints", "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
+    "tools/run/progress.cpp": "the bar", "tools/run/replay.cpp": "what --replay prints",
+    "tools/run/list_devices.cpp": "no text", "tools/run/environment.cpp": "no text",
     "core/tolk/device/report.cpp": "--list-devices", "core/tolk/device/host_backend.cpp": "a plugin's tables",
-    "core/tolk/device/host_graph.cpp": "no text", "core/tolk/loader/fork_guard.cpp": "no text", "core/tolk/loader/plugin_host.cpp": "no text",
+    "core/tolk/device/host_graph.cpp": "no text", "core/tolk/loader/fork_guard.cpp": "no text",
+    "core/tolk/loader/plugin_host.cpp": "no text",
     "core/tolk/loader/status.cpp": "the texts of status.def", "core/tolk/device/copy.cpp": "no text",
     "core/tolk/device/context.cpp": "descriptions for logs",
     **{f"core/tolk/device/layer_validate{part}": "the rules of docs/generated/layers.md"

@@ -80,7 +80,7 @@ std::string link_target(const std::string& path) {
   return at.string();
 }
 
-// A new file in the folder of `target`, by a name that nobody can know before; -1 with errno when there can be none. Not
+// A new file in the folder of `target`, under an unpredictable name; -1 with errno when there can be none. Not
 // mkstemp, whose files the umask does not open to others.
 int create_beside(const std::string& target, std::string& name) {
   for (int attempt = 0; attempt < 16; attempt++) {
@@ -168,7 +168,7 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
   {
     Descriptor file{create_beside(target, temporary)};
     if (file.fd < 0) fail(path, "write a file beside it");
-    // As the one that it replaces, but for set-user-id and the like, which other contents must not get.
+    // As the one that it replaces, except set-user-id and the like, which other contents must not get.
     if (exists) (void)::fchmod(file.fd, info.st_mode & 0777);
     try {
       write_all(file.fd, bytes, path);

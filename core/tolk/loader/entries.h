@@ -38,7 +38,7 @@ struct PluginTables {
 // "program table: launch is NULL (mandatory)", or an empty string.
 std::string copy_tables(const tolk_plugin* from, PluginTables& to);
 
-// Puts the host's answer in the place of every entry that is NULL, and links the tables. What needs to know the device
+// Replaces every entry that is NULL by the host's answer, and links the tables. What needs to know the device
 // (copy, fill, map, import) answers TOLK_E_UNSUPPORTED, and Buffer does it by copies; the rest is complete here. A stream
 // table without `create` becomes a synchronous device: events are always done.
 void fill_tables(PluginTables& tables);
