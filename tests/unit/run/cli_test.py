@@ -151,7 +151,7 @@ def main():
                 check(file.read() == npy([0.0, 4.0, 0.0]), "what a saved model computes")
         code, out, err = run(saved, "--runs", "3", "--json")
         check(code == 0 and json.loads(out)["times"]["schedule"] == 0, f"a saved model is not scheduled: {out} {err}")
-        refused([saved, "--save", saved + "2"], "relu.tolk", "saved model already")
+        refused([saved, "--save", os.path.join(folder, "again.tolk")], "relu.tolk", "saved model already")
         refused([model, "--save", model], "relu.onnx", "the model itself")
         refused([saved, "--shape", "x=4"], "relu.tolk", "--shape")
         refused([saved, "--input", f"x={write('short.npy', npy([1.0]))}"], "f32[3]", "[1]")
@@ -195,9 +195,9 @@ def main():
                     "begins differently")
         refused([write("really.tolk", relu_model([3]))], "really.tolk", "begins differently")
         # A capture by any other name is not run, trusted or not.
-        for name in ("model.onnx", "model", "model.tolk.onnx"):
+        for name in ("capture.onnx", "capture", "capture.tolk.onnx"):
             refused([write(name, content)], name, "no ONNX model", ".tolk")
-        refused([write("model.onnx", content), "--trust-code"], "model.onnx", "--trust-code")
+        refused([write("capture.onnx", content), "--trust-code"], "capture.onnx", "--trust-code")
         refused([model, "--trust-code"], "relu.onnx", "--trust-code")
         code, out, err = run(saved, "--trust-code")
         check(code == 0, f"--trust-code: {code} {err}")
