@@ -7,6 +7,21 @@
 
 namespace tolk::codegen {
 
+namespace {
+
+// The sum of `times` equal terms. The count and the product are rounded once each, where a loop of additions
+// would drift by up to the count. Narrow floats cannot hold large counts, so theirs are multiplied in f32.
+UOp multiplied(const UOp& term, const UOp& times) {
+  DType dtype = term.dtype();
+  if (!is_float(dtype)) return term * cast(times, dtype);
+  DType wide = promote(dtype, DType::F32);
+  // Minus zero plus minus zero is minus zero, but a sum starts with zero.
+  UOp product = alu(Op::ADD, alu(Op::MUL, cast(term, wide), cast(times, wide)), zero_of(wide));
+  return cast(product, dtype);
+}
+
+} // namespace
+
 UOp drop_unused_loops(const UOp& ast) {
   if (!ast.has(kHasReduce)) return ast;
   UOpMap replaced;
@@ -18,8 +33,8 @@ UOp drop_unused_loops(const UOp& ast) {
     for (const UOp& r : now.src().subspan(1)) {
       bool used = contains(now.src(0), r);
       for (const UOp& other : now.src().subspan(1)) used |= other != r && contains(other, r);
-      bool exact = op == Op::MAX || (op == Op::ADD && is_int(u.dtype()));
-      if (used || !exact || r.src(0).vmin() < 1)
+      bool repeats = op == Op::MAX || (op == Op::ADD && !is_bool(u.dtype()));
+      if (used || !repeats || r.src(0).vmin() < 1)
         src.push_back(r);
       else if (op == Op::ADD)
         times = times ? times * r.src(0) : r.src(0);
@@ -29,7 +44,7 @@ UOp drop_unused_loops(const UOp& ast) {
       continue;
     }
     UOp rest = src.size() == 1 ? src[0] : with_sources(now, src);
-    replaced[u] = times ? rest * cast(times, u.dtype()) : rest;
+    replaced[u] = times ? multiplied(rest, times) : rest;
   }
   return substitute(ast, replaced);
 }

@@ -6,9 +6,9 @@
 
 namespace tolk::codegen {
 
-// REDUCE over a range that the value does not depend on: MAX drops it, ADD of integers multiplies by the
-// extent, MUL of integers stays a loop. Sums of floats stay as they are, since n additions do not round like
-// one multiplication.
+// REDUCE over a range that the value does not depend on: MAX drops it, ADD multiplies by the extent, MUL
+// stays a loop. A range that may be empty stays, too. The product of a float sum rounds twice, which is
+// nearer to the exact sum than any order of additions.
 UOp drop_unused_loops(const UOp& ast);
 
 // Neighbouring loops of a nest, and any two of a reduction, become one when every index expression uses them

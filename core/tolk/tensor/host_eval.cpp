@@ -208,6 +208,9 @@ private:
     case Op::REDUCE_AXIS: {
       Sizes from = *sizes_of(u.src(0));
       UOp identity = reduce_identity(reduce_op(u), u.dtype());
+      // Float sums are rounded once, at the end.
+      bool wide = reduce_op(u) == Op::ADD && is_float(u.dtype());
+      DType accumulator = wide ? DType::F64 : u.dtype();
       Values out(size_t(count_of(sizes)), scalar_of(identity));
       const Values& src = of(u.src(0));
       bool exact = true;
@@ -218,10 +221,12 @@ private:
           if (sizes[d] == 1) to[d] = 0;
         Scalar& sum = out[size_t(flat(to, sizes))];
         Scalar pair[2] = {sum, src[next++]};
-        auto r = evaluate_op(reduce_op(u), u.dtype(), u.dtype(), pair);
+        auto r = evaluate_op(reduce_op(u), accumulator, accumulator, pair);
         exact &= r.has_value();
         if (r) sum = *r;
       });
+      if (wide)
+        for (Scalar& sum : out) sum.f = round_to(u.dtype(), sum.f);
       return exact ? std::optional(out) : std::nullopt;
     }
     default:

@@ -26,6 +26,7 @@ Expansion expand(const UOp& sink, int independent) { return Expander(sink, indep
 Expander::Expander(const UOp& sink, int independent) : sink_(sink), independent_(independent) {
   find_axes();
   find_threads();
+  find_blocks();
   rank_loops();
 }
 
@@ -74,7 +75,7 @@ void Expander::find_threads() {
   int64_t inner = tiles_;
   for (const UOp& r : ranges) {
     inner /= r.src(0).const_int();
-    threads_[r] = remainder(quotient(Affine(tile), inner), r.src(0).const_int());
+    substituted_[r] = remainder(quotient(Affine(tile), inner), r.src(0).const_int());
   }
 }
 
@@ -82,8 +83,11 @@ void Expander::find_threads() {
 void Expander::rank_loops() {
   int next = 1;
   auto visit = [&](std::span<const UOp> ranges) {
+    std::vector<UOp> loops;
     for (const UOp& r : ranges)
-      if (r.is(Op::RANGE) && !loop_rank_.contains(r)) loop_rank_[r] = next++;
+      if (r.is(Op::RANGE)) append_parts(r, loops);
+    for (const UOp& r : loops)
+      if (!loop_rank_.contains(r)) loop_rank_[r] = next++;
   };
   // Outer loops first: users before sources.
   std::vector<UOp> order = toposort(sink_);
@@ -222,16 +226,35 @@ std::vector<UOp> Expander::unrolled(const UOp& value, uint64_t axes) {
   return out;
 }
 
+// Values of a reduction in one iteration of its loops.
+size_t Expander::unrolled_count(const UOp& reduce) const {
+  size_t count = 1;
+  for (const UOp& r : reduce.src().subspan(1))
+    if (uint64_t bit = bit_of(r); bit & depends(reduce.src(0)))
+      if (axis_type(r) != AxisType::Vector) count *= size_t(r.src(0).const_int());
+  return count;
+}
+
+// Accumulators of a reduction in each lane of its result.
+size_t Expander::chain_count(const UOp& reduce, size_t values) const {
+  int64_t results = 1;
+  for_each_bit(depends(reduce), [&](int i) {
+    if (!axes_[size_t(i)].vector) results *= axes_[size_t(i)].extent;
+  });
+  auto least = (int64_t(values) - 1) / max_sequential_terms(reduce) + 1;
+  return size_t(std::clamp<int64_t>(std::max<int64_t>(independent_ / results, least), 1, int64_t(values)));
+}
+
 UOp Expander::reduction(const UOp& u) {
   Op op = reduce_op(u);
-  std::vector<UOp> loops;
+  std::vector<UOp> whole; // loops, where there are no levels
   uint64_t plain = 0, vector = 0;
   int64_t repeats = 1; // iterations of ranges that the value turned out not to depend on
   for (const UOp& r : u.src().subspan(1)) {
     if (!r.is(Op::RANGE)) throw InternalError("REDUCE closes ranges only, found " + print_line(r));
     uint64_t bit = bit_of(r);
     if (!bit)
-      loops.push_back(loop(r));
+      append_parts(r, whole);
     else if (!(depends(u.src(0)) & bit))
       repeats *= r.src(0).const_int();
     else
@@ -244,16 +267,25 @@ UOp Expander::reduction(const UOp& u) {
   for_each_bit(vector, [&](int i) { axes_[size_t(i)].lane = 0; });
   // A vector of the reduced axis keeps its lanes as accumulators; they are folded once, after the loops.
   for (UOp& v : values) v = splat(v, width);
-  int64_t chains = 1;
-  for_each_bit(depends(u), [&](int i) {
-    if (!axes_[size_t(i)].vector) chains *= axes_[size_t(i)].extent;
-  });
-  size_t count = std::clamp<size_t>(size_t(std::max<int64_t>(1, independent_ / chains)), 1, values.size());
+  std::vector<std::vector<UOp>> levels; // innermost first, in lowered form
+  if (auto it = levels_.find(u); it != levels_.end())
+    levels = it->second;
+  else if (!whole.empty())
+    levels.push_back(whole);
+  for (std::vector<UOp>& level : levels) {
+    std::vector<UOp> loops;
+    for (const UOp& r : level) append_parts(r, loops);
+    for (UOp& r : loops) r = loop(r);
+    level = std::move(loops);
+  }
+  size_t count = chain_count(u, values.size());
   std::vector<UOp> partial;
   for (size_t k = 0; k < count; ++k) {
     std::vector<UOp> mine;
     for (size_t i = k; i < values.size(); i += count) mine.push_back(values[i]);
-    partial.push_back(mine.size() == 1 && loops.empty() ? mine[0] : accumulation(op, mine, loops));
+    if (levels.empty() && mine.size() > 1) mine = {accumulation(op, mine, {})};
+    for (const std::vector<UOp>& level : levels) mine = {accumulation(op, mine, level)};
+    partial.push_back(mine[0]);
   }
   UOp result = fold_values(op, std::move(partial));
   return vector ? fold_lanes(op, result) : result;

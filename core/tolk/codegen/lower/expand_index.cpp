@@ -51,7 +51,13 @@ Affine Expander::index(const UOp& u) {
 Affine Expander::atom(const UOp& u) {
   Affine form;
   if (!u.is(Op::RANGE)) return atom_node(u);
-  if (auto it = threads_.find(u); it != threads_.end()) return it->second;
+  if (auto it = substituted_.find(u); it != substituted_.end()) return it->second;
+  if (auto it = splits_.find(u); it != splits_.end()) {
+    Split split = it->second;
+    form.add(atom(split.outer), split.block);
+    form.add(atom(split.inner), 1);
+    return substituted_[u] = form;
+  }
   if (uint64_t bit = bit_of(u)) {
     const Axis& axis = axes_[size_t(std::countr_zero(bit))];
     if (axis.lane == kWhole)

@@ -1,5 +1,5 @@
 // State of an expansion. Internal to lower/; values are in expand.cpp, indices and memory in
-// expand_index.cpp.
+// expand_index.cpp, the blocks of sums in blocks.cpp.
 #pragma once
 
 #include <unordered_map>
@@ -51,6 +51,19 @@ private:
   UOp compute(const UOp& u);
   UOp reduction(const UOp& u);
   std::vector<UOp> unrolled(const UOp& value, uint64_t axes);
+  size_t unrolled_count(const UOp& reduce) const;
+  size_t chain_count(const UOp& reduce, size_t values) const;
+
+  // blocks.cpp
+  struct Split {
+    UOp outer, inner;
+    int64_t block = 1;
+  };
+  void find_blocks();
+  void find_levels(const UOp& reduce, std::vector<UOp> loops, int64_t per_iteration, int64_t limit);
+  void split_range(const UOp& range, int64_t max_block);
+  void append_parts(const UOp& range, std::vector<UOp>& out) const;
+  static int64_t max_sequential_terms(const UOp& reduce);
 
   // expand_index.cpp
   Affine index(const UOp& u);
@@ -73,9 +86,14 @@ private:
   int independent_;
   int64_t tiles_ = 1;
   std::vector<Axis> axes_;
-  std::vector<uint64_t> depends_;                    // by id: axes whose lane changes the value
-  std::unordered_map<UOp, Affine, UOpHash> threads_; // THREAD ranges in terms of the SPECIAL
-  std::unordered_map<UOp, int, UOpHash> loop_rank_;  // loops from the outermost in
+  std::vector<uint64_t> depends_; // by id: axes whose lane changes the value
+  std::unordered_map<UOp, Affine, UOpHash>
+      substituted_; // THREAD ranges in terms of the SPECIAL, split ranges of their parts
+  std::unordered_map<UOp, int, UOpHash> loop_rank_; // loops from the outermost in
+  int64_t next_axis_ = 0;                           // id of the next new range
+  std::unordered_map<UOp, Split, UOpHash> splits_;  // ranges and the loops that replace them
+  std::unordered_map<UOp, std::vector<std::vector<UOp>>, UOpHash>
+      levels_; // of sums: loops, innermost level first
   std::unordered_map<Key, UOp, KeyHash> memo_;
   std::unordered_map<UOp, int, UOpHash> rank_memo_;
 };
