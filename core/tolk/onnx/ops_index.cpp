@@ -52,10 +52,8 @@ Values tensor_scatter(OpCall& op) {
 
 Values one_hot(OpCall& op) {
   Tensor indices = op.in(0).cast(DType::I64);
-  int64_t depth = op.int_at(1);
-  Tensor wrapped = (indices < 0).where(indices + depth, indices);
   Tensor off = op.in(2).narrow(0, 0, 1).reshape({}), on = op.in(2).narrow(0, 1, 1).reshape({});
-  return {wrapped.one_hot(depth, op.node.integer("axis", -1)).where(on, off)};
+  return {indices.one_hot(op.int_at(1), op.node.integer("axis", -1)).where(on, off)};
 }
 
 Values top_k(OpCall& op) {

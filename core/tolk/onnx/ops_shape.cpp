@@ -62,7 +62,9 @@ Values constant_of_shape(OpCall& op) {
   if (!value) return {Tensor::zeros(shape)};
   if (value->count() != 1) op.fail("attribute value must have one element");
   if (is_float(value->dtype)) return {Tensor::constant(value->dtype, io::element_double(*value, 0), shape)};
-  return {Tensor::constant(value->dtype, int64_t(io::element_int(*value, 0)), shape)};
+  auto whole = io::element_int(*value, 0);
+  if (value->dtype == DType::U64) return {Tensor::constant(DType::U64, uint64_t(whole), shape)};
+  return {Tensor::constant(value->dtype, int64_t(whole), shape)};
 }
 
 Shape shape_of_value(OpCall& op, size_t i) {

@@ -15,6 +15,29 @@ std::pair<int64_t, int64_t> at(const std::vector<std::pair<int64_t, int64_t>>& v
   return i < v.size() ? v[i] : std::pair<int64_t, int64_t>{0, 0};
 }
 
+// Throws InvalidArgument when a value is below 1 or too large to compute with, or when the list, which may be
+// empty, has another length than the `dims` spatial axes.
+void check_positive(const std::vector<int64_t>& values, size_t dims, const char* what, const char* name) {
+  if (!values.empty() && values.size() != dims)
+    throw InvalidArgument(std::string(what) + ": " + name + " has " + std::to_string(values.size()) +
+                          " values for " + std::to_string(dims) + " spatial axes");
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 1 || values[i] > INT32_MAX)
+      throw InvalidArgument(std::string(what) + ": " + name + " is " + std::to_string(values[i]) +
+                            " on spatial axis " + std::to_string(i) + ", expected 1 to 2^31 - 1");
+}
+
+// Padding may be negative, which cuts.
+void check_padding(const std::vector<std::pair<int64_t, int64_t>>& padding, size_t dims, const char* what) {
+  if (!padding.empty() && padding.size() != dims)
+    throw InvalidArgument(std::string(what) + ": padding has " + std::to_string(padding.size()) +
+                          " pairs for " + std::to_string(dims) + " spatial axes");
+  for (auto [before, after] : padding)
+    if (std::max(before, after) > INT32_MAX || std::min(before, after) < -INT32_MAX)
+      throw InvalidArgument(std::string(what) + ": padding of " + std::to_string(before) + " and " +
+                            std::to_string(after) + " is beyond 2^31 - 1");
+}
+
 // Padded on the trailing axes only.
 Tensor padded(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& spatial, Number fill) {
   std::vector<std::pair<int64_t, int64_t>> all(x.shape().size() - spatial.size(), {0, 0});
@@ -41,6 +64,9 @@ Tensor Tensor::conv(const Tensor& weight, const Tensor& bias, const Conv& how) c
     throw InvalidArgument("conv needs input (N, C, spatial...) and weight (M, C/groups, kernel...), got " +
                           to_string(shape()) + " and " + to_string(weight.shape()));
   size_t dims = size_t(rank()) - 2;
+  check_positive(how.stride, dims, "conv", "stride");
+  check_positive(how.dilation, dims, "conv", "dilation");
+  check_padding(how.padding, dims, "conv");
   int64_t groups = how.groups, m = weight.size(0).value("conv"), cg = weight.size(1).value("conv");
   if (groups < 1 || m % groups != 0 || !(size(1) == cg * groups))
     throw InvalidArgument("conv: input channels " + to_string(size(1)) + " must be groups (" +
@@ -100,6 +126,9 @@ Tensor Tensor::conv_transpose(const Tensor& weight, const Tensor& bias, const Co
         "conv_transpose needs input (N, C, spatial...) and weight (C, M/groups, kernel...), got " +
         to_string(shape()) + " and " + to_string(weight.shape()));
   size_t dims = size_t(rank()) - 2;
+  check_positive(how.stride, dims, "conv_transpose", "stride");
+  check_positive(how.dilation, dims, "conv_transpose", "dilation");
+  check_padding(how.padding, dims, "conv_transpose");
   int64_t groups = how.groups, c = size(1).value("conv_transpose"),
           mg = weight.size(1).value("conv_transpose");
   if (groups < 1 || c % groups != 0)
@@ -145,6 +174,10 @@ PoolPlan plan_pool(const Tensor& x, const Tensor::Pool& how) {
   if (x.rank() != int64_t(dims) + 2)
     throw InvalidArgument("pooling over " + std::to_string(dims) + " axes needs input (N, C, ...) of rank " +
                           std::to_string(dims + 2) + ", got " + to_string(x.shape()));
+  check_positive(how.kernel, dims, "pooling", "kernel");
+  check_positive(how.stride, dims, "pooling", "stride");
+  check_positive(how.dilation, dims, "pooling", "dilation");
+  check_padding(how.padding, dims, "pooling");
   for (size_t i = 0; i < dims; ++i) {
     int64_t n = x.size(int64_t(2 + i)).value("pooling"), s = at(how.stride, i),
             span = (how.kernel[i] - 1) * at(how.dilation, i) + 1;
@@ -189,14 +222,14 @@ Tensor Tensor::max_pool(const Pool& how) const {
 Tensor Tensor::avg_pool(const Pool& how, bool count_padding) const {
   PoolPlan plan = plan_pool(*this, how);
   Axes axes = last_axes(how.kernel.size());
-  DType wide = sum_dtype(dtype());
+  DType result = least_float(dtype()), wide = sum_dtype(result);
   Tensor total = pool_windows(how, 0).sum_as(wide, axes, false);
   bool has_padding = plan.ceil_extra;
   for (auto [before, after] : plan.amounts) has_padding |= before != 0 || after != 0;
   if (!has_padding || (count_padding && !plan.ceil_extra)) {
     double count = 1;
     for (int64_t k : how.kernel) count *= double(k);
-    return (total / count).cast(dtype());
+    return (total / count).cast(result);
   }
   // How many cells of each window count: those of the input, and of the explicit padding when asked.
   Shape plane{1, 1};
@@ -211,7 +244,7 @@ Tensor Tensor::avg_pool(const Pool& how, bool count_padding) const {
   }
   Tensor count = windows(padded(cells, plan.amounts, 0), how.kernel, how.stride, how.dilation, plan.out)
                      .sum_as(wide, axes, false);
-  return (total / count).cast(dtype());
+  return (total / count).cast(result);
 }
 
 } // namespace tolk

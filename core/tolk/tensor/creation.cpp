@@ -1,3 +1,4 @@
+#include "tolk/dtype/scalar.h"
 #include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor_internal.h"
 #include "tolk/uop/state.h"
@@ -5,7 +6,8 @@
 namespace tolk {
 
 const UOp& Tensor::node() const {
-  if (!node_) throw InvalidArgument("an undefined tensor has no value");
+  if (!node_)
+    throw InvalidArgument("an undefined tensor has no value: it was default-constructed or moved from");
   if (anything_written() && !detail::is_up_to_date(node_)) node_ = detail::up_to_date(node_);
   return node_;
 }
@@ -14,13 +16,15 @@ SInt Tensor::size(int64_t axis) const { return shape()[size_t(detail::normal_axi
 SInt Tensor::numel() const { return tolk::numel(shape()); }
 std::string Tensor::device() const { return device_of(node()); }
 
-Tensor Tensor::constant(DType dtype, Number value, const Shape& shape) {
-  UOp c = value.fraction ? tolk::constant(dtype, value.real) : tolk::constant(dtype, value.whole);
-  return Tensor(c).expand(shape);
-}
-
 Tensor Tensor::arange(const SInt& size, DType dtype) {
+  detail::check_sizes({size}, "arange");
   if (is_float(dtype)) return Tensor(iota(DType::I64, size)).cast(dtype);
+  if (!is_int(dtype))
+    throw InvalidArgument(std::string("arange needs an integer or float dtype, got ") + name(dtype));
+  if (size.max() - 1 > int_max(dtype))
+    throw InvalidArgument(std::string("arange: ") + name(dtype) + " cannot hold " +
+                          std::to_string(size.max() - 1) + ", the last of " + to_string(size) +
+                          " values; use a wider dtype");
   return Tensor(iota(dtype, size));
 }
 

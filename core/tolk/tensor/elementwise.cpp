@@ -32,6 +32,15 @@ Pair matched(const Tensor& a, const Tensor& b) {
   return {cast(stretched(a.node(), shape), dtype), cast(stretched(b.node(), shape), dtype)};
 }
 
+void require_integers(const Tensor& a, const Tensor& b, const char* what, bool bools) {
+  DType dtype = promote(a.dtype(), b.dtype());
+  if (is_int(dtype) || (bools && is_bool(dtype))) return;
+  throw InvalidArgument(
+      std::string(what) + " needs " + (bools ? "integer or bool" : "integer") + " tensors, got " +
+      name(a.dtype()) + " and " + name(b.dtype()) +
+      (is_float(dtype) ? "; cast the floats to an integer dtype first" : "; cast them first"));
+}
+
 Tensor binary(Op op, const Tensor& a, const Tensor& b) {
   Pair p = matched(a, b);
   return Tensor(alu(op, p.a, p.b));
@@ -68,18 +77,22 @@ Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients) {
 
 using detail::binary;
 
-Tensor number_like(const Tensor& like, Number value) {
-  DType dtype = like.dtype();
-  if (value.fraction && !is_float(dtype)) dtype = least_float(dtype);
-  if (!value.fraction && is_bool(dtype)) dtype = kDefaultInt;
-  return Tensor::constant(dtype, value);
+namespace {
+Tensor on_integers(Op op, const Tensor& a, const Tensor& b, const char* what, bool bools = false) {
+  detail::require_integers(a, b, what, bools);
+  return binary(op, a, b);
 }
+} // namespace
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
   if (is_bool(promote(a.dtype(), b.dtype()))) return binary(Op::OR, a, b);
   return binary(Op::ADD, a, b);
 }
-Tensor operator-(const Tensor& a, const Tensor& b) { return binary(Op::SUB, a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  if (is_bool(promote(a.dtype(), b.dtype())))
+    throw InvalidArgument("bool tensors have no difference; use ^, or cast them first");
+  return binary(Op::SUB, a, b);
+}
 Tensor operator*(const Tensor& a, const Tensor& b) {
   if (is_bool(promote(a.dtype(), b.dtype()))) return binary(Op::AND, a, b);
   return binary(Op::MUL, a, b);
@@ -88,9 +101,9 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
   DType dtype = least_float(promote(a.dtype(), b.dtype()));
   return binary(Op::FDIV, a.cast(dtype), b.cast(dtype));
 }
-Tensor operator&(const Tensor& a, const Tensor& b) { return binary(Op::AND, a, b); }
-Tensor operator|(const Tensor& a, const Tensor& b) { return binary(Op::OR, a, b); }
-Tensor operator^(const Tensor& a, const Tensor& b) { return binary(Op::XOR, a, b); }
+Tensor operator&(const Tensor& a, const Tensor& b) { return on_integers(Op::AND, a, b, "&", true); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return on_integers(Op::OR, a, b, "|", true); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return on_integers(Op::XOR, a, b, "^", true); }
 Tensor operator<(const Tensor& a, const Tensor& b) { return binary(Op::CMPLT, a, b); }
 Tensor operator>(const Tensor& a, const Tensor& b) { return binary(Op::CMPLT, b, a); }
 // Not "not less": with a NaN every comparison but != is false.
@@ -106,6 +119,11 @@ Tensor not_equal(const Tensor& a, const Tensor& b) { return binary(Op::CMPNE, a,
 Tensor Tensor::cast(DType dtype) const { return Tensor(tolk::cast(node(), dtype)); }
 Tensor Tensor::bitcast(DType dtype) const { return Tensor(tolk::bitcast(node(), dtype)); }
 
+Tensor Tensor::computed_wide(const std::function<Tensor(const Tensor&)>& f) const {
+  DType result = least_float(dtype());
+  return f(cast(sum_dtype(result))).cast(result);
+}
+
 Tensor Tensor::neg() const {
   if (is_bool(dtype()))
     throw InvalidArgument("a bool tensor has no negative; use logical_not, or cast first");
@@ -116,7 +134,7 @@ Tensor Tensor::logical_not() const {
   if (is_bool(dtype())) return Tensor(tolk::logical_not(node()));
   if (is_float(dtype()))
     throw InvalidArgument("logical_not needs a bool or integer tensor; compare the floats first");
-  return binary(Op::XOR, *this, constant(dtype(), -1));
+  return binary(Op::XOR, *this, Tensor(tolk::constant(dtype(), -1))); // all ones
 }
 
 namespace {
@@ -225,8 +243,10 @@ Tensor Tensor::clip(const Tensor& low, const Tensor& high) const {
   return detail::value_of(out);
 }
 
-Tensor Tensor::floordiv(const Tensor& other) const { return binary(Op::FLOORDIV, *this, other); }
-Tensor Tensor::cdiv(const Tensor& other) const { return binary(Op::CDIV, *this, other); }
+Tensor Tensor::floordiv(const Tensor& other) const {
+  return on_integers(Op::FLOORDIV, *this, other, "floordiv");
+}
+Tensor Tensor::cdiv(const Tensor& other) const { return on_integers(Op::CDIV, *this, other, "cdiv"); }
 
 Tensor Tensor::floormod(const Tensor& other) const {
   if (!is_float(promote(dtype(), other.dtype()))) return binary(Op::FLOORMOD, *this, other);
@@ -235,8 +255,8 @@ Tensor Tensor::floormod(const Tensor& other) const {
   return wrong.where(r + other, r);
 }
 
-Tensor Tensor::shl(const Tensor& other) const { return binary(Op::SHL, *this, other); }
-Tensor Tensor::shr(const Tensor& other) const { return binary(Op::SHR, *this, other); }
+Tensor Tensor::shl(const Tensor& other) const { return on_integers(Op::SHL, *this, other, "shl"); }
+Tensor Tensor::shr(const Tensor& other) const { return on_integers(Op::SHR, *this, other, "shr"); }
 
 Tensor Tensor::where(const Tensor& a, const Tensor& b) const {
   if (!is_bool(dtype()))

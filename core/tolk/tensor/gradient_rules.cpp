@@ -15,11 +15,17 @@ constexpr double kLn2 = 0.69314718055994530942, kTwoOverSqrtPi = 1.1283791670955
 
 Tensor zero(const Tensor& like) { return Tensor::constant(like.dtype(), 0); }
 
+// The value everywhere in the shape, infinite where the dtype overflows, as an operation on the device gives
+// it.
+Tensor everywhere(DType dtype, double value, const Shape& shape) {
+  return Tensor(tolk::constant(dtype, value)).expand(shape);
+}
+
 // c * factor. A gradient often starts as one number everywhere, and stays a number where it can: a kernel
 // more may hang on what an element costs.
 Tensor scaled(const Tensor& c, double factor) {
   if (std::optional<double> known = constant_value(c))
-    return Tensor::constant(c.dtype(), *known * factor).expand(c.shape());
+    return everywhere(c.dtype(), *known * factor, c.shape());
   return c * factor;
 }
 
@@ -48,7 +54,7 @@ Gradients multiply_add(const Backward& b) {
 
 Gradients divide(const Backward& b) {
   std::optional<double> c = constant_value(b.c), by = constant_value(b.src(1));
-  Tensor share = c && by ? Tensor::constant(b.c.dtype(), *c / *by).expand(b.c.shape()) : b.c / b.src(1);
+  Tensor share = c && by ? everywhere(b.c.dtype(), *c / *by, b.c.shape()) : b.c / b.src(1);
   return {share, b.wanted[1] ? (share * Tensor(b.y)).neg() : Tensor()};
 }
 

@@ -15,7 +15,10 @@ Tensor integer(int64_t value) { return Tensor::constant(DType::I64, value); }
 
 // Indices in i64, negative ones counted from the end once.
 Tensor wrapped(const Tensor& indices, const SInt& size) {
-  Tensor i = indices.cast(DType::I64);
+  // What i64 cannot hold is outside in any case.
+  Tensor i = indices;
+  if (i.dtype() == DType::U64) i = i.minimum(Tensor::constant(DType::U64, INT64_MAX));
+  i = i.cast(DType::I64);
   return (i < 0).where(i + Tensor(cast(size.uop(), DType::I64)), i);
 }
 
@@ -151,10 +154,11 @@ Tensor detail::sum_by_index(const Tensor& values, const Tensor& indices, const S
 Tensor Tensor::one_hot(int64_t classes, int64_t axis) const {
   require_integers(*this, "one_hot");
   axis = normal_axis(axis, rank() + 1, "one_hot");
-  Tensor spread = unsqueeze(axis);
+  detail::check_sizes({classes}, "one_hot");
+  Tensor spread = wrapped(*this, classes).unsqueeze(axis);
   Shape line(spread.shape().size(), SInt(1));
   line[size_t(axis)] = classes;
-  return equal(spread, arange(classes, dtype()).reshape(line));
+  return equal(spread, arange(classes).reshape(line));
 }
 
 namespace {

@@ -20,9 +20,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Computes the function in f32 or f64 and gives the result back in the least float type of the source.
 Tensor in_float(const char* name, const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
-  DType result = least_float(x.dtype());
-  Tensor wide = x.cast(sum_dtype(result));
-  return detail::named(name, f(wide), {wide}).cast(result);
+  return x.computed_wide([&](const Tensor& wide) { return detail::named(name, f(wide), {wide}); });
 }
 
 Tensor same(const Tensor& x, double value) { return Tensor::constant(x.dtype(), value); }

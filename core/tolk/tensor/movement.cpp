@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tolk/dtype/scalar.h"
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {
@@ -24,6 +25,22 @@ uint64_t axis_mask(const Axes& axes, int64_t rank, const char* what) {
   return mask;
 }
 
+void check_sizes(const Shape& shape, const char* what) {
+  int64_t count = 1;
+  bool none = false, many = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t most = shape[i].max();
+    if (most < 0)
+      throw InvalidArgument(std::string(what) + ": size " + to_string(shape[i]) + " of axis " +
+                            std::to_string(i) + " in " + to_string(shape) + " is negative");
+    none |= most == 0;
+    many |= !none && __builtin_mul_overflow(count, most, &count);
+  }
+  if (!none && (many || count > int_max(DType::Index)))
+    throw InvalidArgument(std::string(what) + ": a tensor of shape " + to_string(shape) +
+                          " has more than 2^62 elements, which no index counts");
+}
+
 Tensor drop_axes(const Tensor& t, uint64_t mask) {
   Shape shape;
   for (size_t i = 0; i < t.shape().size(); ++i)
@@ -35,7 +52,10 @@ Tensor drop_axes(const Tensor& t, uint64_t mask) {
 
 using detail::normal_axis;
 
-Tensor Tensor::reshape(const Shape& shape) const { return Tensor(tolk::reshape(node(), shape)); }
+Tensor Tensor::reshape(const Shape& shape) const {
+  detail::check_sizes(shape, "reshape");
+  return Tensor(tolk::reshape(node(), shape));
+}
 
 Tensor Tensor::view(const std::vector<int64_t>& sizes) const {
   Shape shape(sizes.begin(), sizes.end());
@@ -43,9 +63,9 @@ Tensor Tensor::view(const std::vector<int64_t>& sizes) const {
   if (unknown != sizes.end()) {
     if (std::count(sizes.begin(), sizes.end(), -1) > 1)
       throw InvalidArgument("reshape: only one size may be -1");
-    SInt rest = 1;
-    for (int64_t s : sizes)
-      if (s != -1) rest = rest * SInt(s);
+    shape[size_t(unknown - sizes.begin())] = 1;
+    detail::check_sizes(shape, "reshape");
+    SInt rest = tolk::numel(shape);
     if (rest == 0) throw InvalidArgument("reshape: -1 cannot be found when another size is 0");
     shape[size_t(unknown - sizes.begin())] = tolk::floordiv(numel(), rest);
   }
@@ -69,6 +89,7 @@ Tensor Tensor::transpose(int64_t a, int64_t b) const {
 Tensor Tensor::expand(const Shape& shape) const {
   if (shape.size() < this->shape().size())
     throw InvalidArgument("expand cannot drop axes: " + to_string(this->shape()) + " to " + to_string(shape));
+  detail::check_sizes(shape, "expand");
   Shape padded(shape.size() - this->shape().size(), SInt(1));
   padded.insert(padded.end(), this->shape().begin(), this->shape().end());
   return Tensor(tolk::expand(tolk::reshape(node(), padded), shape));
@@ -100,6 +121,12 @@ Tensor Tensor::flatten(int64_t first, int64_t last) const {
 }
 
 Tensor Tensor::shrink(const Shape& begin, const Shape& size) const {
+  // Before sums of them overflow.
+  for (size_t i = 0; i < std::min({begin.size(), size.size(), shape().size()}); ++i)
+    if (begin[i].max() < 0 || size[i].max() < 0 || begin[i].min() > shape()[i].max() ||
+        size[i].min() > shape()[i].max())
+      throw InvalidArgument("axis " + std::to_string(i) + " of " + to_string(shape()) + " has no " +
+                            to_string(size[i]) + " elements from " + to_string(begin[i]) + " on");
   return Tensor(tolk::shrink(node(), begin, size));
 }
 
@@ -117,7 +144,12 @@ Tensor Tensor::pad(const std::vector<std::pair<int64_t, int64_t>>& amounts, Numb
   Tensor out = *this;
   Shape before, after;
   for (size_t i = 0; i < amounts.size(); ++i) {
+    constexpr int64_t kMost = int64_t(1) << 60; // sums of three such do not overflow
     auto [b, a] = amounts[i];
+    if (std::max(b, a) > kMost || std::min(b, a) < -kMost)
+      throw InvalidArgument("pad: " + std::to_string(b) + " and " + std::to_string(a) + " on axis " +
+                            std::to_string(i) + " of " + to_string(shape()) +
+                            " are out of range; the most is 2^60");
     if (b < 0 || a < 0) {
       int64_t cut_b = std::max<int64_t>(-b, 0), cut_a = std::max<int64_t>(-a, 0);
       SInt left = out.shape()[i] - SInt(cut_b + cut_a);
@@ -125,8 +157,11 @@ Tensor Tensor::pad(const std::vector<std::pair<int64_t, int64_t>>& amounts, Numb
     }
     before.emplace_back(std::max<int64_t>(b, 0)), after.emplace_back(std::max<int64_t>(a, 0));
   }
+  Shape sizes = out.shape();
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = before[i] + sizes[i] + after[i];
+  detail::check_sizes(sizes, "pad");
   Tensor padded(tolk::pad(out.node(), before, after));
-  bool zero = value.fraction ? value.real == 0 : value.whole == 0;
+  bool zero = value.fraction ? value.real == 0 : value.word == 0;
   if (padded.node() == node()) return detail::value_of(*this);
   if (zero || padded.node() == out.node()) return padded;
   Tensor inside(tolk::pad(Tensor::constant(DType::BOOL, 1, out.shape()).node(), before, after));
@@ -134,6 +169,13 @@ Tensor Tensor::pad(const std::vector<std::pair<int64_t, int64_t>>& amounts, Numb
 }
 
 Tensor Tensor::window(int64_t axis, const SInt& out, const SInt& k, int64_t stride, int64_t dilation) const {
+  // Before products of them overflow.
+  int64_t n = size(axis).max();
+  if (out.max() < 0 || k.max() < 0 || out.max() > n + 1 || k.max() > n + 1 || (out.max() > 1 && stride > n) ||
+      (k.max() > 1 && dilation > n))
+    throw InvalidArgument("window: " + to_string(k) + " elements " + std::to_string(dilation) + " apart at " +
+                          to_string(out) + " places " + std::to_string(stride) + " apart do not fit axis " +
+                          std::to_string(axis) + " of " + to_string(shape()));
   return Tensor(tolk::window(node(), int(normal_axis(axis, rank(), "window")), out, k, stride, dilation));
 }
 
@@ -146,6 +188,8 @@ Tensor Tensor::slice(int64_t axis, int64_t start, int64_t stop, int64_t step) co
   axis = normal_axis(axis, rank(), "slice");
   if (step == 0) throw InvalidArgument("slice: the step must not be 0");
   int64_t n = shape()[size_t(axis)].value("a slice");
+  // Longer steps take one element, too.
+  step = std::clamp(step, -std::max<int64_t>(n, 1), std::max<int64_t>(n, 1));
   auto clamp = [&](int64_t v, int64_t low, int64_t high) { return std::clamp(v < 0 ? v + n : v, low, high); };
   if (step < 0) {
     // x[a:b:-s] is the reversed axis from the other end.
@@ -168,11 +212,14 @@ Tensor Tensor::repeat(const std::vector<int64_t>& times) const {
   from.insert(from.end(), shape().begin(), shape().end());
   for (size_t i = 0; i < rank; ++i) {
     int64_t t = i + times.size() < rank ? 1 : times[i + times.size() - rank];
-    if (t < 0) throw InvalidArgument("repeat: the number of repetitions must not be negative");
+    if (t < 0)
+      throw InvalidArgument("repeat: " + std::to_string(t) + " repetitions of axis " + std::to_string(i) +
+                            "; the number must not be negative");
     split.insert(split.end(), {SInt(1), from[i]});
     stretched.insert(stretched.end(), {SInt(t), from[i]});
-    joined.push_back(from[i] * SInt(t));
   }
+  detail::check_sizes(stretched, "repeat");
+  for (size_t i = 0; i < rank; ++i) joined.push_back(stretched[2 * i] * from[i]);
   return detail::value_of(
       Tensor(tolk::reshape(tolk::expand(tolk::reshape(node(), split), stretched), joined)));
 }

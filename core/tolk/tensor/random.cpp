@@ -87,7 +87,7 @@ Draw next_draw(const std::string& where) {
   return {words.narrow(0, 0, 1).reshape({}), words.narrow(0, 1, 1).reshape({})};
 }
 
-Tensor word(uint64_t value) { return Tensor::constant(DType::U64, int64_t(value)); }
+Tensor word(uint64_t value) { return Tensor::constant(DType::U64, value); }
 
 // Blocks of `rows` cipher texts an element: (rows, elements).
 Tensor blocks(const Shape& shape, int64_t rows, const std::string& device) {

@@ -21,6 +21,7 @@ namespace {
 // there.
 Tensor from_host(const void* data, uint64_t bytes, DType dtype, const Shape& shape,
                  std::shared_ptr<const void> owner, const std::string& device, bool writable) {
+  detail::check_sizes(shape, "data from the host");
   int64_t count = numel(shape).value("data from the host");
   if (storage_bytes(dtype, uint64_t(count)) != bytes)
     throw InvalidArgument("a tensor " + to_string(shape) + " of " + name(dtype) + " has " +
@@ -67,6 +68,7 @@ Tensor Tensor::from_borrowed(const void* data, uint64_t bytes, DType dtype, cons
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, const std::string& device) {
+  detail::check_sizes(shape, "empty");
   std::string where = detail::canonical_devices(device);
   UOp storage = buffer_node(fresh_user_slot(), dtype, max_numel(shape), where);
   // A symbolic size: dense at the start of storage for the largest.
@@ -83,7 +85,9 @@ Tensor Tensor::clone() const {
   if (parts.sharded()) copy = Tensor(multi(copy.node(), parts.axis, parts.count));
   // The host has no kernel that could copy.
   Tensor value = device() == "HOST" ? to(default_device()).to("HOST") : *this;
-  return Tensor(detail::assigned(copy.node(), value.node(), false)); // no other handle is on it
+  // A copy of storage must be made before anything else writes that, a replay above all: it is a pending
+  // write like those of assign. A copy of an expression is made when it is wanted.
+  return Tensor(detail::assigned(copy.node(), value.node(), detail::on_storage(value.node())));
 }
 
 void Tensor::realize(std::span<Tensor> tensors) {

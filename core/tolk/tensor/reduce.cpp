@@ -53,16 +53,14 @@ Tensor Tensor::min(const Axes& axes, bool keep) const {
 }
 
 Tensor Tensor::mean(const Axes& axes, bool keep) const {
-  DType wide = sum_dtype(least_float(dtype()));
-  return (sum_as(wide, axes, keep) / count_of(*this, axes, wide)).cast(least_float(dtype()));
+  return computed_wide([&](const Tensor& x) { return x.sum(axes, keep) / count_of(x, axes, x.dtype()); });
 }
 
 Tensor Tensor::var(const Axes& axes, int64_t correction, bool keep) const {
-  DType wide = sum_dtype(least_float(dtype()));
-  Tensor x = cast(wide);
-  Tensor centred = x - x.mean(axes, true);
-  return (centred.square().sum_as(wide, axes, keep) / count_of(*this, axes, wide, correction))
-      .cast(least_float(dtype()));
+  return computed_wide([&](const Tensor& x) {
+    Tensor centred = x - x.mean(axes, true);
+    return centred.square().sum(axes, keep) / count_of(x, axes, x.dtype(), correction);
+  });
 }
 
 Tensor Tensor::any(const Axes& axes, bool keep) const {
@@ -76,12 +74,15 @@ Tensor Tensor::all(const Axes& axes, bool keep) const {
 }
 
 Tensor Tensor::logsumexp(const Axes& axes, bool keep) const {
-  // The shift cancels, so it has no part in the gradient.
-  Tensor top = max(axes, true).detach();
-  // A row of -inf has nothing to subtract: -inf - -inf would be NaN.
-  Tensor shift = top.isinf().where(constant(dtype(), 0), top);
-  Tensor total = (*this - shift).exp().sum(axes, true).log() + shift;
-  return keep ? total : detail::drop_axes(total, axis_mask(axes, rank(), "logsumexp"));
+  uint64_t mask = axis_mask(axes, rank(), "logsumexp");
+  return computed_wide([&](const Tensor& x) {
+    // The shift cancels, so it has no part in the gradient.
+    Tensor top = x.max(axes, true).detach();
+    // A row of -inf has nothing to subtract: -inf - -inf would be NaN.
+    Tensor shift = top.isinf().where(constant(x.dtype(), 0), top);
+    Tensor total = (x - shift).exp().sum(axes, true).log() + shift;
+    return keep ? total : detail::drop_axes(total, mask);
+  });
 }
 
 namespace {
@@ -154,8 +155,9 @@ Tensor cumulative(Op op, const Tensor& x, int64_t axis, bool exclusive, bool rev
     shift.back() = {1, -1};
     t = t.pad(shift, neutral);
   }
-  DType accumulator = is_float(x.dtype()) ? sum_dtype(x.dtype()) : x.dtype();
-  t = running(op, t.cast(accumulator), neutral).cast(x.dtype()).transpose(axis, -1);
+  t = running(op, t.cast(sum_dtype(x.dtype())), neutral);
+  if (is_float(x.dtype())) t = t.cast(x.dtype());
+  t = t.transpose(axis, -1);
   return detail::value_of(reverse ? t.flip({axis}) : t); // of one element, too
 }
 
@@ -169,25 +171,24 @@ Tensor Tensor::cumprod(int64_t axis, bool exclusive, bool reverse) const {
 }
 
 Tensor Tensor::softmax(int64_t axis) const {
-  DType wide = sum_dtype(dtype());
-  Tensor x = cast(wide);
-  Tensor e = (x - x.max({axis}, true).detach()).exp();
-  return (e / e.sum({axis}, true)).cast(dtype());
+  return computed_wide([&](const Tensor& x) {
+    Tensor e = (x - x.max({axis}, true).detach()).exp();
+    return e / e.sum({axis}, true);
+  });
 }
 
 Tensor Tensor::log_softmax(int64_t axis) const {
-  DType wide = sum_dtype(dtype());
-  Tensor x = cast(wide);
-  Tensor shifted = x - x.max({axis}, true).detach();
-  return (shifted - shifted.exp().sum({axis}, true).log()).cast(dtype());
+  return computed_wide([&](const Tensor& x) {
+    Tensor shifted = x - x.max({axis}, true).detach();
+    return shifted - shifted.exp().sum({axis}, true).log();
+  });
 }
 
 Tensor Tensor::layer_norm(const Axes& axes, double epsilon) const {
-  DType wide = sum_dtype(dtype());
-  Tensor x = cast(wide);
-  Tensor centred = x - x.mean(axes, true);
-  Tensor scale = (centred.square().mean(axes, true) + epsilon).sqrt();
-  return (centred / scale).cast(dtype());
+  return computed_wide([&](const Tensor& x) {
+    Tensor centred = x - x.mean(axes, true);
+    return centred / (centred.square().mean(axes, true) + epsilon).sqrt();
+  });
 }
 
 } // namespace tolk

@@ -16,6 +16,10 @@ uint64_t axis_mask(const Axes& axes, int64_t rank, const char* what);
 Shape broadcast_shape(const Shape& a, const Shape& b);
 // The node stretched to the shape; shape () is left alone, since elementwise ops take it as it is.
 UOp stretched(const UOp& u, const Shape& shape);
+// Throws InvalidArgument for a negative size and for more elements than an index can count.
+void check_sizes(const Shape& shape, const char* what);
+// Throws InvalidArgument unless the common dtype of both is an integer (or a bool, where `bools`).
+void require_integers(const Tensor& a, const Tensor& b, const char* what, bool bools);
 // Both operands in their common dtype and shape, ready for an elementwise op.
 struct Pair {
   UOp a, b;
