@@ -6,8 +6,8 @@
 namespace tolk {
 namespace {
 
-// Above this many multiplications the padded input is stored once, since testing every read costs more than
-// one pass.
+// Number of multiplications above which the padded input is stored: testing every read costs more than one
+// pass.
 constexpr double kStorePaddingAbove = 4e6;
 
 int64_t at(const std::vector<int64_t>& v, size_t i) { return i < v.size() ? v[i] : 1; }
@@ -15,8 +15,8 @@ std::pair<int64_t, int64_t> at(const std::vector<std::pair<int64_t, int64_t>>& v
   return i < v.size() ? v[i] : std::pair<int64_t, int64_t>{0, 0};
 }
 
-// Throws InvalidArgument when a value is below 1 or too large to compute with, or when the list, which may be
-// empty, has another length than the `dims` spatial axes.
+// Throws InvalidArgument for values outside of 1 to 2^31 - 1, and for a list that has neither 0 nor `dims`
+// values.
 void check_positive(const std::vector<int64_t>& values, size_t dims, const char* what, const char* name) {
   if (!values.empty() && values.size() != dims)
     throw InvalidArgument(std::string(what) + ": " + name + " has " + std::to_string(values.size()) +
@@ -27,7 +27,7 @@ void check_positive(const std::vector<int64_t>& values, size_t dims, const char*
                             " on spatial axis " + std::to_string(i) + ", expected 1 to 2^31 - 1");
 }
 
-// Padding may be negative, which cuts.
+// Negative padding crops.
 void check_padding(const std::vector<std::pair<int64_t, int64_t>>& padding, size_t dims, const char* what) {
   if (!padding.empty() && padding.size() != dims)
     throw InvalidArgument(std::string(what) + ": padding has " + std::to_string(padding.size()) +
@@ -133,7 +133,7 @@ Tensor Tensor::conv_transpose(const Tensor& weight, const Tensor& bias, const Co
           mg = weight.size(1).value("conv_transpose");
   if (groups < 1 || c % groups != 0)
     throw InvalidArgument("conv_transpose: groups must divide the input channels");
-  // The same as a convolution of the input, spread out by the stride, with the mirrored kernel.
+  // Equal to a convolution of the input, dilated by the stride, with the mirrored kernel.
   Tensor x = *this;
   std::vector<std::pair<int64_t, int64_t>> around;
   for (size_t i = 0; i < dims; ++i) {
@@ -183,7 +183,7 @@ PoolPlan plan_pool(const Tensor& x, const Tensor::Pool& how) {
             span = (how.kernel[i] - 1) * at(how.dilation, i) + 1;
     auto [before, after] = at(how.padding, i);
     int64_t room = n + before + after - span;
-    // A window that hangs over the end, but starts inside, sees what is there.
+    // A window that starts inside and extends over the end sees what is there.
     if (room <= -s && !how.ceil_mode)
       throw InvalidArgument("pooling: the window " + std::to_string(span) +
                             " is larger than the padded input " + std::to_string(n + before + after) +
@@ -231,7 +231,7 @@ Tensor Tensor::avg_pool(const Pool& how, bool count_padding) const {
     for (int64_t k : how.kernel) count *= double(k);
     return (total / count).cast(result);
   }
-  // How many cells of each window count: those of the input, and of the explicit padding when asked.
+  // Number of cells of each window that count: those of the input, and of explicit padding on request.
   Shape plane{1, 1};
   plane.insert(plane.end(), shape().begin() + 2, shape().end());
   Tensor cells = Tensor::ones(plane, wide);

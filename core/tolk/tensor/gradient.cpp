@@ -45,8 +45,8 @@ Tensor reordered(Tensor g, const std::vector<UOp>& chain) {
   return g;
 }
 
-// Which values each device of a list has for itself: their positions may hold different terms of an
-// all-reduce. Remembers what it met, since the question is asked all along a graph.
+// Which values are local to each device of a list: their positions may hold different terms of an all-reduce.
+// Results are memoized.
 class Replicas {
 public:
   bool operator()(const UOp& u) {

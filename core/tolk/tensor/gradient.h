@@ -1,5 +1,5 @@
-// Gradients: a graph that computes how a value changes with its inputs. Nothing runs; the results are lazy
-// tensors like any other, and may be differentiated again.
+// Gradients: a graph that computes the derivatives of a value. Nothing runs; the results are lazy tensors and
+// can be differentiated again.
 //
 //   Tensor loss = (x.matmul(w) - y).square().mean();
 //   std::vector<Tensor> g = gradient(loss, std::vector<Tensor>{w});
@@ -19,19 +19,19 @@ namespace tolk {
 //
 // - A tensor on which the loss does not depend in a differentiable way gets zeros. No gradient passes
 //   detach, comparisons, rounding, bit casts, integers and bools.
-// - What was realised is where a graph begins: take gradients before values on the way are realised. It does
-//   not matter whether the tensors of `wrt` themselves are realised, before or after the loss was built.
+// - Realized values are leaves: take gradients before intermediate values are realized. The tensors of `wrt`
+//   themselves may be realized before or after the loss is built.
 // - A reshape or permutation of a value counts as that value: gradient(f(x.reshape(s)), {x.reshape(t)}) is
-//   what x gets, in shape t.
-// - Where a derivative jumps: equal operands of maximum, minimum and clip get half each, the largest elements
-//   of a max share equally; relu and abs have 0 at 0.
-// - A value on several devices is one value; an all-reduce of terms that differ gives each term its own
+//   the gradient of x in shape t.
+// - Where the derivative is discontinuous: equal operands of maximum, minimum and clip get half each, the
+//   largest elements of a max share equally; relu and abs have 0 at 0.
+// - A sharded or replicated value is one value; an all-reduce of terms that differ gives each term its own
 //   gradient (docs/devices.md).
 // - Sums over broadcasts, windows and gathers accumulate in f32 at least.
 //
-// Throws InvalidArgument: a loss or a `wrt` that is no float, a loss of several elements without a seed, a
-// seed of another shape, a constant as `wrt` (equal constants are one node; make it storage first), an
-// operation on the way that has no rule, by name.
+// Throws InvalidArgument for a loss or a `wrt` that is not a float, for a loss of several elements without a
+// seed, for a seed of another shape, for a constant in `wrt` (equal constants are one node; clone() it
+// first), and for an operation on the path that has no rule, by name.
 TOLK_API std::vector<Tensor> gradient(const Tensor& loss, std::span<const Tensor> wrt,
                                       const Tensor& seed = {});
 

@@ -15,14 +15,12 @@ constexpr double kLn2 = 0.69314718055994530942, kTwoOverSqrtPi = 1.1283791670955
 
 Tensor zero(const Tensor& like) { return Tensor::constant(like.dtype(), 0); }
 
-// The value everywhere in the shape, infinite where the dtype overflows, as an operation on the device gives
-// it.
+// The constant in every element; it overflows to infinity as the device's arithmetic does.
 Tensor everywhere(DType dtype, double value, const Shape& shape) {
   return Tensor(tolk::constant(dtype, value)).expand(shape);
 }
 
-// c * factor. A gradient often starts as one number everywhere, and stays a number where it can: a kernel
-// more may hang on what an element costs.
+// c * factor. A constant gradient stays a constant where it can, which may save a kernel.
 Tensor scaled(const Tensor& c, double factor) {
   if (std::optional<double> known = constant_value(c))
     return everywhere(c.dtype(), *known * factor, c.shape());
@@ -94,10 +92,10 @@ Gradients copied_back(const Backward& b) {
   return {from.empty() || b.c.device().empty() ? b.c : b.c.to(from)};
 }
 
-// ---- several devices. A node's shape and meaning are those of the whole value, so only what takes it apart
-// needs rules of its own.
+// ---- several devices. A node's shape and meaning are those of the full value, so only operations that take
+// it apart need rules.
 
-// The whole value that the parts of a MULTI were cut from by position; null for parts that came one by one.
+// The full value that the shards of a MULTI were cut from by position; null for shards that came one by one.
 UOp whole_of(const UOp& multi) {
   UOp part = multi.src(0);
   while (part.is(OpSet(Op::CONTIGUOUS, Op::COPY))) part = part.src(0);
@@ -227,8 +225,8 @@ Tensor of_length(const Tensor& t, size_t axis, int64_t length, int64_t n) {
   return length < n ? padded_on(t, axis, 0, n - length) : t.narrow(int64_t(axis), 0, n);
 }
 
-// What WINDOW takes apart, put together: element i of the axis is the sum of all (o, k) with
-// o * stride + k * dilation == i. Every result is gathered, so nothing is written twice.
+// Inverse of WINDOW: element i of the axis is the sum of all (o, k) with o * stride + k * dilation == i.
+// Every result is gathered, so nothing is written twice.
 Tensor overlapped(Tensor c, size_t axis, int64_t n, int64_t stride, int64_t dilation) {
   auto size = [&](size_t a) { return c.shape()[a].value("the gradient of a window"); };
   if (size(axis) == 0 || size(axis + 1) == 0) {
@@ -358,7 +356,7 @@ Gradients reduced(const Backward& b) {
 using FunctionRule = std::vector<Tensor> (*)(const Backward&, const Tensor& x);
 
 Gradients of_abs(const Backward& b, const Tensor& x) { return {b.c * x.sign()}; }
-// Asked of the result, so that its argument need not be kept.
+// Computed from the result, so that the argument need not be kept.
 Gradients of_relu(const Backward& b, const Tensor&) { return {(Tensor(b.y) > 0.0).where(b.c, zero(b.c))}; }
 Gradients of_tan(const Backward& b, const Tensor&) { return {b.c * (Tensor(b.y).square() + 1.0)}; }
 Tensor one_less_square(const Tensor& x) { return (1.0 - x) * (1.0 + x); }
@@ -506,7 +504,7 @@ constexpr Row kRules[] = {
     {Op::REDUCE_AXIS, reduced},
 };
 
-// Nothing passes these: their derivative is zero wherever there is one, or the graph says so.
+// Operations that block gradients: their derivative is zero wherever it exists, or the graph says so.
 constexpr OpSet kStops(Op::DETACH, Op::TRUNC, Op::BITCAST);
 
 } // namespace

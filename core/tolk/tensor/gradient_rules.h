@@ -8,13 +8,13 @@
 
 namespace tolk::detail {
 
-// The values that a node's gradient can reach, in the order of its rule's results: the sources, but for AFTER
-// what its store wrote, and nothing behind an operation that no gradient passes. Those that are no floats
-// are among them and never get one.
+// The values that a node's gradient can reach, in the order of its rule's results: its sources, but for AFTER
+// the value that its store wrote, and none behind an operation that blocks gradients. Carriers that are not
+// floats are listed and never get one.
 std::vector<UOp> gradient_carriers(const UOp& u);
 
-// What a rule sees: the node, the gradient that arrived, of the node's shape and dtype, and which carriers
-// want one.
+// Input of a rule: the node, the incoming gradient (of the node's shape and dtype), and which carriers need
+// one.
 struct Backward {
   const UOp& y;
   const Tensor& c;

@@ -1,5 +1,5 @@
-// Small constant tensors computed on the host while a graph is being built: shapes, axes, repeats. Not an
-// execution path: it knows what importers need to know before anything runs, and declines everything else.
+// Host evaluation of small constant tensors (shapes, axes, repeats) while a graph is built. Not an execution
+// path: it serves importers that need values before anything runs, and declines everything else.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace tolk {
 
 using StorageSet = std::unordered_set<UOp, UOpHash>;
 
-// The elements, row-major, when the tensor depends on constants and stored data alone, none of it in
-// `changing` (storage that a later run fills anew), no node on the way has more than `limit` elements, and
-// every value is exact (see evaluate_op). Nothing otherwise.
+// The elements in row-major order, if the tensor depends only on constants and stored data outside of
+// `changing` (storage that later runs refill), no node has more than `limit` elements, and evaluate_op knows
+// every value exactly. Otherwise nothing.
 TOLK_API std::optional<std::vector<Scalar>>
 evaluate_on_host(const Tensor& tensor, const StorageSet& changing = {}, int64_t limit = 4096);
 

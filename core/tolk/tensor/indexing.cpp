@@ -1,5 +1,6 @@
-// Data-dependent indexing. Gathers are one GATHER over a flattened source; scatters ask, for every result
-// element, which update reaches it, so that they run in any order and on any device. Large sums sort first.
+// Data-dependent indexing. A gather is one GATHER over a flattened source. A scatter tests, for every result
+// element, which update reaches it, so that it runs in any order and on any device. Large scatter-adds sort
+// their indices first.
 #include <bit>
 #include <functional>
 #include <limits>
@@ -15,7 +16,7 @@ Tensor integer(int64_t value) { return Tensor::constant(DType::I64, value); }
 
 // Indices in i64, negative ones counted from the end once.
 Tensor wrapped(const Tensor& indices, const SInt& size) {
-  // What i64 cannot hold is outside in any case.
+  // Values above INT64_MAX are out of range in any case.
   Tensor i = indices;
   if (i.dtype() == DType::U64) i = i.minimum(Tensor::constant(DType::U64, INT64_MAX));
   i = i.cast(DType::I64);
@@ -96,8 +97,8 @@ namespace {
 
 int64_t ceildiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How a sum by index goes: in chunks that are sorted by themselves, of this length. 0: asking every row for
-// every index costs less.
+// Chunk length of a sum by index, whose chunks are sorted on their own. 0 when comparing every row with every
+// index is cheaper.
 int64_t chunk_of_sum(int64_t rows, int64_t count, int64_t width) {
   double asked = double(rows) * double(count) * double(width), best = asked / 4;
   if (asked < 4e6) return 0; // the number of kernels counts
@@ -163,8 +164,8 @@ Tensor Tensor::one_hot(int64_t classes, int64_t axis) const {
 
 namespace {
 
-// Folds updates (..., m) into x (..., n) where hit (..., n, m) is true; extra trailing axes of rows are
-// allowed through `take`, which reads the update number p for every element.
+// Combines updates (..., m) into x (..., n) where hit (..., n, m) is true. Rows may have further trailing
+// axes through `take`, which reads the update with the given number for every element.
 Tensor combined(const Tensor& x, const Tensor& hit, const Tensor& updates, Tensor::Combine how, int64_t axis,
                 const std::function<Tensor(const Tensor&)>& take) {
   using Combine = Tensor::Combine;
@@ -207,7 +208,7 @@ Tensor Tensor::scatter_elements(const Tensor& indices, const Tensor& updates, in
                           std::to_string(rank()));
   axis = normal_axis(axis, rank(), "scatter_elements");
   if (indices.numel() == 0 || numel() == 0) return detail::value_of(*this);
-  // Off the axis the updates may cover a corner only: pad them with an index that hits nothing.
+  // The updates may cover only a corner off the axis: pad them with an index that hits nothing.
   Tensor i = wrapped(indices, size(axis)).transpose(axis, -1), u = updates.cast(dtype()).transpose(axis, -1),
          x = transpose(axis, -1);
   std::vector<std::pair<int64_t, int64_t>> grow(size_t(rank()), {0, 0});

@@ -121,7 +121,7 @@ Tensor Tensor::flatten(int64_t first, int64_t last) const {
 }
 
 Tensor Tensor::shrink(const Shape& begin, const Shape& size) const {
-  // Before sums of them overflow.
+  // Checked here, before sums of the sizes overflow.
   for (size_t i = 0; i < std::min({begin.size(), size.size(), shape().size()}); ++i)
     if (begin[i].max() < 0 || size[i].max() < 0 || begin[i].min() > shape()[i].max() ||
         size[i].min() > shape()[i].max())
@@ -169,7 +169,7 @@ Tensor Tensor::pad(const std::vector<std::pair<int64_t, int64_t>>& amounts, Numb
 }
 
 Tensor Tensor::window(int64_t axis, const SInt& out, const SInt& k, int64_t stride, int64_t dilation) const {
-  // Before products of them overflow.
+  // Checked here, before products of the sizes overflow.
   int64_t n = size(axis).max();
   if (out.max() < 0 || k.max() < 0 || out.max() > n + 1 || k.max() > n + 1 || (out.max() > 1 && stride > n) ||
       (k.max() > 1 && dilation > n))
@@ -188,7 +188,7 @@ Tensor Tensor::slice(int64_t axis, int64_t start, int64_t stop, int64_t step) co
   axis = normal_axis(axis, rank(), "slice");
   if (step == 0) throw InvalidArgument("slice: the step must not be 0");
   int64_t n = shape()[size_t(axis)].value("a slice");
-  // Longer steps take one element, too.
+  // A longer step selects one element as well.
   step = std::clamp(step, -std::max<int64_t>(n, 1), std::max<int64_t>(n, 1));
   auto clamp = [&](int64_t v, int64_t low, int64_t high) { return std::clamp(v < 0 ? v + n : v, low, high); };
   if (step < 0) {
@@ -243,7 +243,7 @@ Tensor Tensor::concat(const std::vector<Tensor>& given, int64_t axis) {
   }
   if (parts.empty()) return given[0].cast(dtype);
   if (parts.size() == 1) return detail::value_of(parts[0].cast(dtype));
-  // Each part padded into place; the position along the axis says which one is read.
+  // Every part is padded to the full axis; the position along the axis selects one.
   Tensor out;
   SInt begin = 0;
   Shape line(given[0].shape().size(), SInt(1));

@@ -35,8 +35,8 @@ uint64_t threefry(uint64_t counter, uint64_t key) {
   return uint64_t(b) << 32 | a;
 }
 
-// Where each device stands in its sequence: a BUFFER (key, number of draws) of u64. The nodes live to the end
-// of the process, so that captured functions and later seeds mean the same storage.
+// State of each device's sequence: a BUFFER (key, draw count) of u64. The nodes are never freed, so that
+// captured functions and later seeds refer to the same storage.
 struct Sequences {
   std::mutex mutex;
   uint64_t seed = [] {
@@ -61,11 +61,11 @@ struct Draw {
   Tensor key, number; // u64, shape ()
 };
 
-// The next draw of a device. Written directly, not by a graph: the state is there before a capture sees it.
+// The next draw of a device. Written directly and not by a graph: the state exists before a capture sees it.
 Draw next_draw(const std::string& where) {
   Sequences& all = sequences();
   std::lock_guard lock(all.mutex);
-  // Entered once it stands: a device that cannot be opened must not be in the way of manual_seed.
+  // Registered after it exists: a device that cannot be opened must not block manual_seed.
   auto known = all.by_device.find(where);
   if (known == all.by_device.end()) {
     UOp fresh = buffer_node(fresh_user_slot(), DType::U64, 2, where);
@@ -79,8 +79,8 @@ Draw next_draw(const std::string& where) {
   UOp taken = store_to(copy, state);
   Tensor now(after(copy, std::span(&taken, 1)));
   UOp counted = store_to(state, (now + Tensor::arange(2, DType::U64)).node());
-  // Below the tensors' bookkeeping: the state is this file's own, and other threads' replays draw from it
-  // too.
+  // Below the tensor layer's bookkeeping of writes: only this file uses the state, and replays in other
+  // threads draw from it too.
   std::vector<UOp> taken_now =
       engine::realize(std::vector<UOp>{now.node(), after(state, std::span(&counted, 1))});
   Tensor words(taken_now[0]);

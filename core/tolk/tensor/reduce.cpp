@@ -117,8 +117,8 @@ Tensor Tensor::argmin(int64_t axis, bool keep, bool last) const {
 
 namespace {
 
-// Running fold along the last axis: windows over a left-padded copy. Long axes go block by block: folds
-// inside the blocks, then of the blocks' totals.
+// Inclusive scan along the last axis: windows over a left-padded copy. Long axes are scanned in blocks, then
+// the block totals.
 Tensor running(Op op, const Tensor& x, Number neutral) {
   constexpr int64_t kBlock = 256;
   int64_t axis = x.rank() - 1, n = x.size(axis).value("a cumulative operation");

@@ -1,5 +1,5 @@
-// Sorting by counting: the rank of an element is the number of elements before it, so every rank is found in
-// parallel. Quadratic in the axis, which is fine up to some ten thousand elements.
+// Counting sort by rank: the rank of an element is the number of elements before it, so all ranks are found
+// in parallel. Quadratic in the axis, which is acceptable up to some ten thousand elements.
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {

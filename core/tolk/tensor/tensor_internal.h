@@ -14,7 +14,7 @@ int64_t normal_axis(int64_t axis, int64_t rank, const char* what);
 uint64_t axis_mask(const Axes& axes, int64_t rank, const char* what);
 // The common shape of NumPy's broadcasting rule; throws InvalidArgument that names both shapes.
 Shape broadcast_shape(const Shape& a, const Shape& b);
-// The node stretched to the shape; shape () is left alone, since elementwise ops take it as it is.
+// The node expanded to the shape. Scalars stay as they are, since elementwise ops accept them.
 UOp stretched(const UOp& u, const Shape& shape);
 // Throws InvalidArgument for a negative size and for more elements than an index can count.
 void check_sizes(const Shape& shape, const char* what);
@@ -25,8 +25,7 @@ struct Pair {
   UOp a, b;
 };
 Pair matched(const Tensor& a, const Tensor& b);
-// The value, and no view of storage that it may be a view of: for operations that compute nothing here, whose
-// results are values otherwise.
+// The value as an expression, never as a view of storage: for operations that are sometimes the identity.
 Tensor value_of(const Tensor& t);
 // Elementwise op after matching.
 Tensor binary(Op op, const Tensor& a, const Tensor& b);
@@ -39,8 +38,8 @@ Tensor named(const char* name, const Tensor& value, std::initializer_list<Tensor
              std::vector<int64_t> numbers = {});
 // The number when every element is the same constant.
 std::optional<double> constant_value(const Tensor& t);
-// A device as users name it in its one spelling: a name, names separated by commas, or nothing for the
-// default device. Throws InvalidArgument for a list with HOST in it.
+// Canonical spelling of a device: a name, names separated by commas, or nothing for the default device.
+// Throws InvalidArgument for a list with HOST in it.
 std::string canonical_devices(const std::string& device);
 // (n, w) from (t, w): row r is the sum of the rows of `values` whose index (t, i64) is r; an index outside of
 // 0..n-1 has no part. With chunks of about sqrt(n*w) indices, it costs t*sqrt(n*w) + t*w*log(chunk) + n*w.
