@@ -15,6 +15,7 @@ Shape broadcast_shape(const Shape& a, const Shape& b) {
                             to_string(x) + " and " + to_string(y) + " differ and neither is 1");
     out[out.size() - 1 - i] = x == 1 ? y : x;
   }
+  if (out != a && out != b) check_sizes(out, "broadcast");
   return out;
 }
 

@@ -14,12 +14,15 @@ using detail::normal_axis;
 
 Tensor integer(int64_t value) { return Tensor::constant(DType::I64, value); }
 
+// Indices in i64. Values above INT64_MAX, which are out of range in any case, become INT64_MAX.
+Tensor in_i64(const Tensor& indices) {
+  if (indices.dtype() != DType::U64) return indices.cast(DType::I64);
+  return indices.minimum(Tensor::constant(DType::U64, INT64_MAX)).cast(DType::I64);
+}
+
 // Indices in i64, negative ones counted from the end once.
 Tensor wrapped(const Tensor& indices, const SInt& size) {
-  // Values above INT64_MAX are out of range in any case.
-  Tensor i = indices;
-  if (i.dtype() == DType::U64) i = i.minimum(Tensor::constant(DType::U64, INT64_MAX));
-  i = i.cast(DType::I64);
+  Tensor i = in_i64(indices);
   return (i < 0).where(i + Tensor(cast(size.uop(), DType::I64)), i);
 }
 
@@ -45,7 +48,8 @@ Tensor position_along(const Shape& shape, size_t axis) {
 
 Tensor Tensor::gather(const Tensor& indices, int64_t axis) const {
   require_integers(indices, "gather");
-  return Tensor(tolk::gather(node(), indices.node(), int(normal_axis(axis, rank(), "gather"))));
+  Tensor i = indices.dtype() == DType::U64 ? in_i64(indices) : indices;
+  return Tensor(tolk::gather(node(), i.node(), int(normal_axis(axis, rank(), "gather"))));
 }
 
 Tensor Tensor::gather_elements(const Tensor& indices, int64_t axis) const {

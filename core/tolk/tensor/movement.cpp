@@ -34,7 +34,7 @@ void check_sizes(const Shape& shape, const char* what) {
       throw InvalidArgument(std::string(what) + ": size " + to_string(shape[i]) + " of axis " +
                             std::to_string(i) + " in " + to_string(shape) + " is negative");
     none |= most == 0;
-    many |= !none && __builtin_mul_overflow(count, most, &count);
+    if (shape[i].is_const()) many |= __builtin_mul_overflow(count, most, &count); // bounds may be generous
   }
   if (!none && (many || count > int_max(DType::Index)))
     throw InvalidArgument(std::string(what) + ": a tensor of shape " + to_string(shape) +

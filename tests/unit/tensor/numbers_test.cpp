@@ -58,7 +58,6 @@ void check_comparisons(const std::string& what, const Tensor& t, T number, F exa
 }
 
 int sign_of(Wide a, Wide b) { return (a > b) - (a < b); }
-int sign_of(double a, double b) { return std::isnan(a) || std::isnan(b) ? 2 : (a > b) - (a < b); }
 
 std::string refusal(const std::function<void()>& f) {
   try {
@@ -243,8 +242,8 @@ BOOST_AUTO_TEST_CASE(small_floats_are_squared_and_summed_wide) {
       Tensor norm = x.computed_wide([](const Tensor& w) { return w.square().sum().sqrt() / 4; });
       BOOST_TEST((norm.dtype() == dtype), what);
       BOOST_TEST(norm.item() == v / 2, what);
-      Tensor spread = (x * 0.01).var();
-      BOOST_TEST(std::abs(spread.item() / 360000 - 1) < 0.02, what << " " << spread.item());
+      Tensor spread = (x * 0.004).var(); // 240 squared; the squares' sum overflows f16
+      BOOST_TEST(std::abs(spread.item() / 57600 - 1) < 0.02, what << " " << spread.item());
       BOOST_TEST(std::abs(Tensor::constant(dtype, 1, {100000}).logsumexp().item() - 12.5129) < 0.06, what);
     }
   });
