@@ -9,6 +9,8 @@
 
 #include "tolk/codegen/lower/expander.h"
 #include "tolk/codegen/opt/ranges.h"
+#include "tolk/uop/arena.h"
+#include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
 namespace {
