@@ -48,10 +48,24 @@ int main() {
   BufferRef mine = wrap_external(host_device(), DType::F32, kCount, pixels);
   copy_buffer(*image, *mine);
   copy_buffer(*hidden, *image);
-  const Event copied = on.compute().all_work(); // done when both copies are
-  copied.sync();
+  // A stream of another device could wait for the copies like this; the host goes on.
+  const Event copied = on.compute().all_work();
+  on.compute().will_wait_for(copied);
+  on.compute().await(); // now it does
   const double image_sum = sum(*image), hidden_sum = sum(*hidden);
   std::printf("image %g, hidden %g\n", image_sum, hidden_sum);
+
+  // Where the host can see the memory, it is there without a copy; kernels get handle and offset.
+  const tolk_ref ref = pools.resolve_pool(hidden->loc());
+  const std::byte* bytes = pools.host_data(pool);
+  std::printf("hidden has %llu bytes from there to the pool's end, %s\n",
+              static_cast<unsigned long long>(ref.size),
+              bytes ? "in reach of the host" : "out of reach of the host");
+
+  // Scratch memory for values of other devices is pool 0.
+  const BufferLoc merged = pools.merge_in(*mine);
+  std::printf("merged at %s\n", describe(merged).c_str());
+  pools.free_pool(merged.pool_id);
 
   // A child adds a value in a pool of its own, which goes with the child; the parent stays as it is.
   const int32_t scratch = pools.next_pool_id();

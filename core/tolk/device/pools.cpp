@@ -116,13 +116,6 @@ bool PoolTable::is_own(int32_t id) const {
   return at(id).own;
 }
 
-std::vector<int32_t> PoolTable::ids() const {
-  std::lock_guard lock(mutex_);
-  std::vector<int32_t> all;
-  for (const auto& [id, pool] : pools_) all.push_back(id);
-  return all;
-}
-
 uint64_t PoolTable::size_of(int32_t id) const { return storage(id).request.bytes; }
 
 void PoolTable::alloc_pool(int32_t id, uint64_t size, uint64_t alignment, MemoryMode mode) {

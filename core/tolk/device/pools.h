@@ -21,7 +21,6 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 #include <tolk/plugin/tolk_plugin.h>
 
@@ -75,8 +74,7 @@ public:
   int32_t next_pool_id() { return next_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t size_of(int32_t id) const; // throws InvalidArgument "unknown pool N"
   bool has(int32_t id) const;
-  bool is_own(int32_t id) const;    // made by alloc_pool, not a buffer's
-  std::vector<int32_t> ids() const; // ascending
+  bool is_own(int32_t id) const; // made by alloc_pool, not a buffer's
 
   // Copies a buffer of any device into pool 0 of this one, which grows when it is too small and never shrinks. The next copy
   // waits for readers of the last. Throws what copies throw.
