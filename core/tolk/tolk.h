@@ -12,7 +12,11 @@
 #include "tolk/base/config.h"        // settings, overridden for a scope
 #include "tolk/base/error.h"         // exceptions
 #include "tolk/base/version.h"       // TOLK_VERSION_STRING
+#include "tolk/device/buffer.h"      // storage
+#include "tolk/device/context.h"     // contexts of device code
+#include "tolk/device/pools.h"       // memory pools
 #include "tolk/device/registry.h"    // devices and plugins
+#include "tolk/device/stream.h"      // streams and events
 #include "tolk/engine/run/profile.h" // when each kernel ran
 #include "tolk/io/compare.h"         // tolerance checks
 #include "tolk/io/npy.h"             // .npy files

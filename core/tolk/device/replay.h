@@ -11,10 +11,10 @@ namespace tolk {
 
 class Device;
 
-// What came of a replay.
+// The result of a replay.
 struct Replay {
-  uint64_t calls = 0;            // carried out
-  uint64_t compared = 0;         // times that bytes came back and were held against the recorded ones
+  uint64_t calls = 0;            // executed
+  uint64_t compared = 0;         // reads whose bytes were compared with the recorded ones
   uint64_t different = 0;        // of these, with other bytes
   std::string first_difference;  // where the first of them was
   std::vector<std::string> read; // the bytes, one element per comparison, when asked for

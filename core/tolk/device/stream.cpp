@@ -292,7 +292,7 @@ void Stream::throw_failure() const {
 }
 
 void Stream::fail(tolk_status status, std::string_view doing, bool waiting) {
-  // A refused argument is that of this call. The rest can only come from work that ran behind the host.
+  // A refused argument is that of this call. The rest can only come from asynchronous work.
   bool own = synchronous() || status == TOLK_E_DEVICE_LOST;
   if (!waiting)
     own |= status != TOLK_E_KERNEL_FAULT && status != TOLK_E_IO && status != TOLK_E_INTERNAL &&

@@ -8,10 +8,10 @@
 // On a synchronous device each operation is complete when its call returns: events are done, waits are the
 // host's.
 //
-// Order between streams follows the storage that operations touch, without anybody's asking: each Storage
-// knows its last write and the reads since (UseState), `before` makes a stream wait for what conflicts,
-// `after` notes the operation. Work of one stream needs no event for that. What failed behind the host's back
-// is kept and thrown by every later use of the stream.
+// Order between streams is inferred from the storage that operations use: each Storage knows its last write and
+// the reads since (UseState), `before` makes a stream wait for what conflicts, `after` records the operation.
+// Work within a stream needs no event for that. An asynchronous failure is kept and thrown by every later use
+// of the stream.
 #pragma once
 
 #include <atomic>
