@@ -46,6 +46,30 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 } // namespace
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are controls too; UTF-8 has them as C2 80 to C2 9F.
+    bool wide = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", c);
+    else if (wide)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    else
+      out += text[i];
+  }
+  return out;
+}
+
+std::string counted(uint64_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
 std::string human_bytes(uint64_t bytes) {
   return scaled(static_cast<double>(bytes), {"B", "kB", "MB", "GB", "TB", "PB", "EB"});
 }

@@ -15,6 +15,13 @@ TOLK_API std::string human_bytes(uint64_t bytes);
 // "850 ns", "12.3 us", "4.56 ms", "1.20 s", "2 min 5 s". Negative and NaN read "-".
 TOLK_API std::string human_seconds(double seconds);
 
+// Text of a file's own making as it may be shown: control characters, with which it could move a terminal's cursor or
+// fake a line, are written as escapes ("\\x1b", "\\n").
+TOLK_API std::string printable(std::string_view text);
+
+// "1 element", "2 elements": for words whose plural ends in s.
+TOLK_API std::string counted(uint64_t count, std::string_view word);
+
 TOLK_API std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 // The entry of `known` closest to `word` by edit distance, for "did you mean"; empty if none is close.

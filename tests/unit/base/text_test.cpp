@@ -28,6 +28,14 @@ BOOST_AUTO_TEST_CASE(times_choose_their_unit) {
   BOOST_TEST(human_seconds(std::numeric_limits<double>::quiet_NaN()) == "-");
 }
 
+BOOST_AUTO_TEST_CASE(control_characters_are_shown_as_escapes) {
+  BOOST_TEST(printable("plain \"text\" \xc3\xa4") == "plain \"text\" \xc3\xa4");
+  BOOST_TEST(printable("a\x1b[31mb\nc\td\x7f") == "a\\x1b[31mb\\nc\\td\\x7f");
+  BOOST_TEST(printable("\xc2\x9b"
+                       "2J \xc2\xa9") == "\\x9b"
+                                         "2J \xc2\xa9");
+}
+
 BOOST_AUTO_TEST_CASE(nearest_word_finds_typing_errors_and_nothing_else) {
   std::vector<std::string> known = {"DEVICE", "DEBUG", "TOLK_CACHE_DIR"};
   BOOST_TEST(nearest_word("DEVCE", known) == "DEVICE");
