@@ -273,7 +273,7 @@ std::string best_default(Registry& r) {
 std::vector<std::string> option_problems(Registry& r, bool used) {
   std::vector<std::string> problems;
   const std::vector<UnaskedOption> unasked = unasked_plugin_options();
-  if (unasked.empty()) return problems;
+  if (unasked.empty() && r.devices.empty()) return problems;
   search_once(r);
   std::vector<std::string> names;
   for (const PluginCandidate& c : r.search.candidates)
@@ -296,6 +296,25 @@ std::vector<std::string> option_problems(Registry& r, bool used) {
     if (used && !in_use) continue;
     problems.push_back(option + o.plugin + " has not asked for it; what it asked for is " +
                        list(asked_plugin_options(o.plugin)));
+  }
+  // Variables of the form TOLK_<plugin>_* are that plugin's own: whether one means anything shows when it was in use.
+  for (const std::string& plugin : names) {
+    if (std::none_of(r.devices.begin(), r.devices.end(),
+                     [&](const auto& d) { return d.second->plugin().name == plugin; }))
+      continue;
+    std::vector<std::string> others, asked = asked_plugin_options(plugin);
+    std::copy_if(names.begin(), names.end(), std::back_inserter(others),
+                 [&](const std::string& name) { return name != plugin; });
+    const std::string prefix = "TOLK_" + plugin + "_";
+    for (const std::string& text : unknown_variables(others)) {
+      std::string name = text.substr(0, text.find(';'));
+      if (!name.starts_with(prefix)) continue;
+      std::string key = name.substr(prefix.size());
+      for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (std::find(asked.begin(), asked.end(), key) != asked.end()) continue;
+      problems.push_back("the variable " + name + " does nothing: " + plugin +
+                         " has not asked for it; what it asked for is " + list(asked));
+    }
   }
   return problems;
 }
