@@ -8,4 +8,5 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)   # libxxhash-dev
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)       # libzstd-dev
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)    # libsqlite3-dev
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)      # libzip-dev
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)           # libre2-dev
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)  # libprotozero-dev
