@@ -85,7 +85,9 @@ Tensor Tensor::clone() const {
   if (parts.sharded()) copy = Tensor(multi(copy.node(), parts.axis, parts.count));
   // The host has no kernel that could copy.
   Tensor value = device() == "HOST" ? to(default_device()).to("HOST") : *this;
-  return Tensor(detail::assigned(copy.node(), value.node(), false)); // no other handle is on it
+  // A copy of storage must be made before anything else writes that storage, a replay above all: it is a pending
+  // write like those of assign. A copy of an expression is made when it is read.
+  return Tensor(detail::assigned(copy.node(), value.node(), detail::on_storage(value.node())));
 }
 
 void Tensor::realize(std::span<Tensor> tensors) {

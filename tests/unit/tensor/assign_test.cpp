@@ -36,6 +36,27 @@ BOOST_AUTO_TEST_CASE(a_write_happens_once_however_often_it_is_read) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_lazy_clone_keeps_the_contents_that_it_was_made_of) {
+  on_each_device([](const std::string&) {
+    Jit f([](Tensor x) { return x * 2; });
+    std::vector<Tensor> kept, views;
+    for (int i = 1; i <= 5; ++i) {
+      Tensor y = f(tensor({float(i), float(-i)}));
+      kept.push_back(y.clone());
+      views.push_back(y.narrow(0, 1, 1).clone());
+    }
+    for (int i = 1; i <= 5; ++i) {
+      BOOST_TEST((kept[size_t(i - 1)].values<float>() == Floats{2 * float(i), -2 * float(i)}));
+      BOOST_TEST(views[size_t(i - 1)].item() == -2 * i);
+    }
+    Tensor a = tensor({1, 2}).realize(), before = a.clone();
+    a.assign(a * 10).realize();
+    BOOST_TEST((before.values<float>() == Floats{1, 2}));
+    a.clone(); // nobody sees it
+    BOOST_TEST((a.values<float>() == Floats{10, 20}));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(equal_writes_are_different_writes) {
   on_each_device([](const std::string&) {
     Tensor a = tensor({0}), step = tensor({1});
