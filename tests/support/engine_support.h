@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parse_kernel.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/compile_linear.h"
 #include "tolk/engine/compile/program_table.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parse_kernel.h"
 #include "tolk/device/buffer.h"
 #include "tolk/device/device.h"
 #include "tolk/device/program.h"

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "tolk/kernel/kernel_ir.h"
 
@@ -16,7 +14,6 @@ struct OpInfo {
   int attrs;
 };
 const OpInfo& op_info(uint16_t opcode);
-std::optional<uint16_t> parse_opcode(std::string_view name);
 
 // Whether the operation has no dtype: its record holds TOLK_DTYPE_NONE and one lane.
 bool has_no_dtype(uint16_t opcode);
@@ -29,7 +26,6 @@ struct TypeInfo {
   char kind; // b i u f
 };
 const TypeInfo& type_info(uint32_t dtype);
-std::optional<uint8_t> parse_type(std::string_view name);
 
 // Whether sources and attributes are stored contiguously in operation order, without gaps or leftovers.
 bool is_canonical(const KernelIR& kernel);

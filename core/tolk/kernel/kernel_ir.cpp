@@ -53,12 +53,6 @@ const OpInfo& op_info(uint16_t opcode) {
   return opcode < kOps.size() && kOps[opcode].name ? kOps[opcode] : kNoOp;
 }
 
-std::optional<uint16_t> parse_opcode(std::string_view name) {
-  for (uint16_t code = 0; code < kOps.size(); code++)
-    if (kOps[code].name && name == kOps[code].name) return code;
-  return std::nullopt;
-}
-
 bool has_no_dtype(uint16_t opcode) {
   return opcode == TOLK_IR_END || opcode == TOLK_IR_IF || opcode == TOLK_IR_ENDIF ||
          opcode == TOLK_IR_BARRIER;
@@ -69,12 +63,6 @@ bool has_value(uint16_t opcode) {
 }
 
 const TypeInfo& type_info(uint32_t dtype) { return dtype < kTypes.size() ? kTypes[dtype] : kNoType; }
-
-std::optional<uint8_t> parse_type(std::string_view name) {
-  for (uint8_t code = 0; code < kTypes.size(); code++)
-    if (name == kTypes[code].name) return code;
-  return std::nullopt;
-}
 
 bool is_canonical(const KernelIR& kernel) {
   uint64_t source = 0, attr = 0;

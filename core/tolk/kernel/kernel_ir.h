@@ -60,8 +60,7 @@ TOLK_API int ir_attr_count(uint16_t opcode);
 //   - Value parameters are integers of at least 8 bits with min <= max within the dtype's range.
 TOLK_API void verify(const KernelIR& kernel);
 
-// Text form, one operation per line; `parse_kernel_ir` reads it back to an equal kernel. Float constants are
-// printed as raw bits with the value in a comment. `print` needs the canonical layout but accepts kernels that
+// Text form, one operation per line. Float constants are printed as raw bits with the value in a comment. `print` needs the canonical layout but accepts kernels that
 // do not verify; it prints out-of-range numbers unchanged.
 //   kernel add_8
 //   param buffer f32 w 8          access r, w or rw; count
@@ -70,14 +69,12 @@ TOLK_API void verify(const KernelIR& kernel);
 //   %1 = CONST i32 -1
 //   %2 = ADD.nw i32 %1 %1         .nw is TOLK_IR_NO_WRAP
 //   %3 = STORE f32x8 %0 %1 %2     # a comment
-// parse_kernel_ir throws FormatError with line and column. Its result has the canonical layout, sources that
-// precede their users and the right number of attributes; it is not verified.
 TOLK_API std::string print(const KernelIR& kernel);
-TOLK_API KernelIR parse_kernel_ir(std::string_view text);
 
 // Versioned, position-independent binary form with a checksum, for caches and for plugins that take kernel IR as
 // their binary. `serialize` throws InternalError unless the layout is canonical. `deserialize_kernel_ir` throws
-// FormatError for damaged input, never reads outside `bytes`, and gives the guarantees of parse_kernel_ir.
+// FormatError for damaged input and never reads outside `bytes`. Its result has the canonical layout, sources that
+// precede their users and the right number of attributes; it is not verified.
 TOLK_API std::string serialize(const KernelIR& kernel);
 TOLK_API KernelIR deserialize_kernel_ir(std::string_view bytes);
 

@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "parse_kernel.h"
 #include "test_backend.h"
 #include "tolk/base/config.h"
 #include "tolk/device/registry.h"

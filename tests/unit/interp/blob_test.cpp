@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "harness.h"
+#include "parse_kernel.h"
 
 using namespace tolk;
 using namespace tolk::test;

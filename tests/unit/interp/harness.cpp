@@ -1,5 +1,7 @@
 #include "harness.h"
 
+#include "parse_kernel.h"
+
 namespace tolk::test {
 
 Bytes to_bytes(DType dtype, const std::vector<uint64_t>& values) {

@@ -10,6 +10,7 @@
 
 #include <tolk/plugin/tolk_plugin.h>
 
+#include "parse_kernel.h"
 #include "tolk/kernel/kernel_ir.h"
 
 struct tolk_blob {
@@ -125,9 +126,10 @@ tolk_status load(const Device& device, const std::string& bytes, tolk_program** 
 
 // out[g] = in[g] * 2 for 8 floats per group.
 KernelIR doubling() {
-  return parse_kernel_ir("kernel double_it\nparam buffer f32 w 0\nparam buffer f32 r 0\n%0 = PARAM f32 [0]\n"
-                         "%1 = PARAM f32 [1]\n%2 = SPECIAL i32 [0, 0]\n%3 = CONST i32 8\n%4 = MUL i32 %2 %3\n"
-                         "%5 = LOAD f32x8 %1 %4\n%6 = ADD f32x8 %5 %5\n%7 = STORE f32x8 %0 %4 %6\n");
+  return test::parse_kernel_ir(
+      "kernel double_it\nparam buffer f32 w 0\nparam buffer f32 r 0\n%0 = PARAM f32 [0]\n"
+      "%1 = PARAM f32 [1]\n%2 = SPECIAL i32 [0, 0]\n%3 = CONST i32 8\n%4 = MUL i32 %2 %3\n"
+      "%5 = LOAD f32x8 %1 %4\n%6 = ADD f32x8 %5 %5\n%7 = STORE f32x8 %0 %4 %6\n");
 }
 
 } // namespace

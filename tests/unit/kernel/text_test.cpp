@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "parse_kernel.h"
 #include "sample_kernels.h"
 #include "tolk/base/error.h"
 
@@ -12,7 +13,7 @@ namespace {
 // The message of the FormatError that the text must cause.
 std::string parse_error(std::string_view text) {
   try {
-    parse_kernel_ir(text);
+    test::parse_kernel_ir(text);
   } catch (const FormatError& error) {
     return error.what();
   }
@@ -42,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_reads_as_expected) {
 BOOST_AUTO_TEST_CASE(every_opcode_survives_the_round_trip) {
   KernelIR k = test::every_opcode();
   std::string printed = print(k);
-  KernelIR back = parse_kernel_ir(printed);
+  KernelIR back = test::parse_kernel_ir(printed);
   BOOST_TEST((back == k));
   BOOST_TEST(print(back) == printed);
   BOOST_CHECK_NO_THROW(verify(back));
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(all_bits_of_constants_survive_in_every_dtype) {
   for (int d = 0; d < kDTypeCount; d++)
     for (uint64_t bits : patterns)
       k.add(TOLK_IR_CONST, static_cast<DType>(d), 1, {}, {d == TOLK_DTYPE_BOOL ? bits & 1 : bits});
-  BOOST_TEST((parse_kernel_ir(print(k)) == k));
+  BOOST_TEST((test::parse_kernel_ir(print(k)) == k));
 }
 
 BOOST_AUTO_TEST_CASE(constants_are_readable) {
@@ -108,9 +109,9 @@ BOOST_AUTO_TEST_CASE(constants_are_readable) {
 }
 
 BOOST_AUTO_TEST_CASE(blanks_comments_and_line_ends_are_free) {
-  KernelIR k = parse_kernel_ir("# a bug report\r\n\n  kernel\tk_1 # name\r\n"
-                               "  param  buffer  u8 rw 0\r\n\t%0=PARAM u8[0]#x\n"
-                               "%1 = CONST f32 0xff\n%2 = BARRIER");
+  KernelIR k = test::parse_kernel_ir("# a bug report\r\n\n  kernel\tk_1 # name\r\n"
+                                     "  param  buffer  u8 rw 0\r\n\t%0=PARAM u8[0]#x\n"
+                                     "%1 = CONST f32 0xff\n%2 = BARRIER");
   BOOST_TEST(k.name == "k_1");
   BOOST_TEST(k.ops.size() == 3u);
   BOOST_TEST(k.attrs[1] == 255u);
@@ -179,8 +180,8 @@ BOOST_AUTO_TEST_CASE(damaged_text_gives_FormatError_or_a_kernel_that_can_be_hand
         bad.erase(at, 1 + random(5));
     }
     try {
-      KernelIR k = parse_kernel_ir(bad);
-      BOOST_TEST((parse_kernel_ir(print(k)) == k));
+      KernelIR k = test::parse_kernel_ir(bad);
+      BOOST_TEST((test::parse_kernel_ir(print(k)) == k));
       try {
         verify(k);
       } catch (const InternalError&) {

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "parse_kernel.h"
 #include "sample_kernels.h"
 #include "tolk/base/error.h"
 
@@ -28,9 +29,10 @@ std::string complaint(const KernelIR& k) {
 }
 
 KernelIR kernel_of(const std::string& lines) {
-  return parse_kernel_ir("kernel k\nparam buffer f32 rw 64\nparam buffer f32 r 64\nparam buffer i32 w 64\n"
-                         "param value i32 0 9\n" +
-                         lines);
+  return test::parse_kernel_ir(
+      "kernel k\nparam buffer f32 rw 64\nparam buffer f32 r 64\nparam buffer i32 w 64\n"
+      "param value i32 0 9\n" +
+      lines);
 }
 
 // Operations that the rejected fragments below build on.
@@ -216,7 +218,7 @@ BOOST_AUTO_TEST_CASE(what_the_rules_allow_passes) {
 
 BOOST_AUTO_TEST_CASE(value_ranges_stay_inside_the_dtype) {
   auto with = [](const char* param) {
-    return accepts(parse_kernel_ir(std::string("kernel k\nparam ") + param));
+    return accepts(test::parse_kernel_ir(std::string("kernel k\nparam ") + param));
   };
   BOOST_TEST(with("value u8 0 255"));
   BOOST_TEST(!with("value u8 0 256"));

@@ -1,15 +1,28 @@
-// Parses the text form: a kernel is a list of lines, a line a list of tokens; nothing nests.
+// A kernel is a list of lines, a line a list of tokens; nothing nests.
+#include "parse_kernel.h"
+
 #include <charconv>
-#include <string_view>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "tolk/base/error.h"
 #include "tolk/kernel/ir_info.h"
-#include "tolk/kernel/kernel_ir.h"
 
-namespace tolk {
+namespace tolk::test {
 namespace {
+
+std::optional<uint16_t> parse_opcode(std::string_view name) {
+  for (uint16_t code = 0; code < TOLK_IR_OPCODE_LIMIT; code++)
+    if (const char* known = ir::op_info(code).name; known && name == known) return code;
+  return std::nullopt;
+}
+
+std::optional<uint8_t> parse_type(std::string_view name) {
+  for (uint8_t code = 0; code < TOLK_DTYPE_COUNT; code++)
+    if (name == ir::type_info(code).name) return code;
+  return std::nullopt;
+}
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -99,7 +112,7 @@ private:
 
 uint8_t read_type(LineReader& in) {
   std::string_view word = in.word("a dtype");
-  std::optional<uint8_t> type = ir::parse_type(word);
+  std::optional<uint8_t> type = parse_type(word);
   if (!type) in.fail_at(word, "a dtype such as f32");
   return *type;
 }
@@ -108,7 +121,7 @@ uint8_t read_type(LineReader& in) {
 void read_vector_type(LineReader& in, uint8_t& dtype, uint16_t& lanes) {
   std::string_view word = in.word("a dtype");
   size_t x = word.find('x');
-  std::optional<uint8_t> type = ir::parse_type(word.substr(0, x));
+  std::optional<uint8_t> type = parse_type(word.substr(0, x));
   if (!type) in.fail_at(word, "a dtype such as f32 or f32x8");
   dtype = *type;
   lanes = 1;
@@ -162,7 +175,7 @@ void read_op(LineReader& in, KernelIR& kernel) {
   in.expect('=', "'='");
 
   std::string_view word = in.word("an opcode");
-  std::optional<uint16_t> opcode = ir::parse_opcode(word);
+  std::optional<uint16_t> opcode = parse_opcode(word);
   if (!opcode) in.fail_at(word, "an opcode such as MULACC");
   tolk_ir_op op{};
   op.opcode = *opcode;
@@ -233,4 +246,4 @@ KernelIR parse_kernel_ir(std::string_view text) {
   return kernel;
 }
 
-} // namespace tolk
+} // namespace tolk::test
