@@ -12,8 +12,8 @@ using Reason = std::optional<std::string>;
 
 constexpr const char* kNames[] = {"UPCAST", "UNROLL", "VECTOR", "THREAD", "PADTO", "MERGE", "SINK"};
 
-// Limits that keep a kernel's code in bounds.
-constexpr int64_t kMostUpcast = 256, kMostUnroll = 256, kMostVector = 64, kMostTiles = 1 << 20;
+// Limits on the size of a kernel's code.
+constexpr int64_t kMaxUpcast = 256, kMaxUnroll = 256, kMaxVector = 64, kMaxTiles = 1 << 20;
 
 class Action {
 public:
@@ -27,10 +27,10 @@ public:
     switch (opt_.kind) {
     case OptKind::Upcast:
       if (type_ != AxisType::Loop) return "only an output loop can be upcast";
-      return split(AxisType::Upcast, kMostUpcast);
+      return split(AxisType::Upcast, kMaxUpcast);
     case OptKind::Unroll:
       if (type_ != AxisType::Reduce) return "only a loop of a reduction can be unrolled";
-      return split(AxisType::Unroll, kMostUnroll);
+      return split(AxisType::Unroll, kMaxUnroll);
     case OptKind::Vector:
       return vector();
     case OptKind::Thread:
@@ -58,13 +58,17 @@ private:
     return list.back();
   }
 
-  // Whether all values of all reductions over the range change with it, and their extents do not use it.
+  // Whether the END or REDUCE closes the range.
+  bool closes(const UOp& u) const {
+    return u.is(OpSet(Op::END, Op::REDUCE)) &&
+           std::find(u.src().begin() + 1, u.src().end(), range_) != u.src().end();
+  }
+
+  // Whether all values of all reductions over the range change with it, and no extent uses it.
   bool used_by_every_value() const {
     for (const UOp& u : toposort(s_.ast)) {
       if (u.is(Op::RANGE) && u != range_ && contains(u, range_)) return false;
-      if (u.is(Op::REDUCE) && std::find(u.src().begin() + 1, u.src().end(), range_) != u.src().end() &&
-          !contains(u.src(0), range_))
-        return false;
+      if (u.is(Op::REDUCE) && closes(u) && !contains(u.src(0), range_)) return false;
     }
     return true;
   }
@@ -84,8 +88,7 @@ private:
       return split_overlapping(amount, inner_type);
     if (!divides && type_ != AxisType::Loop && type_ != AxisType::Reduce)
       return "the amount does not divide the unrolled extent";
-    if (!divides && type_ == AxisType::Loop) return split_nests(amount, inner_type);
-    if (!divides) return split_reductions(amount, inner_type);
+    if (!divides) return split_with_remainder(amount, inner_type);
     std::vector<UOp> list;
     UOp outer = remaining(index_const(extent_.const_int() / amount), list);
     list.push_back(fresh(amount, inner_type));
@@ -104,8 +107,8 @@ private:
     return {};
   }
 
-  // Blocks in one nest, the rest in a second one.
-  Reason split_nests(int64_t amount, AxisType inner_type) {
+  // Blocks, and a second nest or a second reduction for the remainder.
+  Reason split_with_remainder(int64_t amount, AxisType inner_type) {
     UOp blocks = tolk::floordiv(extent_, index_const(amount)),
         rest = tolk::floormod(extent_, index_const(amount));
     std::vector<UOp> list, tail;
@@ -113,52 +116,36 @@ private:
     list.push_back(fresh(amount, inner_type));
     UOp inner = list.back();
     int64_t inner_axis = s_.last_inner;
-    UOp last = rest.is_const_int(1) ? index_const(0) : fresh(rest, AxisType::Loop);
+    UOp last = rest.is_const_int(1) ? index_const(0) : fresh(rest, type_);
     if (!last.is_const()) tail.push_back(last);
-    std::vector<UOp> effects;
-    for (const UOp& e : s_.ast.src()) {
-      bool here = e.is(Op::END) && std::find(e.src().begin() + 1, e.src().end(), range_) != e.src().end();
-      if (!here) {
-        effects.push_back(e);
-        continue;
+    auto in_blocks = [&](const UOp& u) { return replace_range(u, range_, outer * amount + inner, list); };
+    auto remainder = [&](const UOp& u) { return replace_range(u, range_, blocks * amount + last, tail); };
+    if (type_ == AxisType::Loop) {
+      std::vector<UOp> effects;
+      for (const UOp& e : s_.ast.src()) {
+        effects.push_back(closes(e) ? in_blocks(e) : e);
+        if (closes(e)) effects.push_back(remainder(e));
       }
-      effects.push_back(replace_range(e, range_, outer * amount + inner, list));
-      effects.push_back(replace_range(e, range_, blocks * amount + last, tail));
+      s_.ast = with_sources(s_.ast, effects);
+    } else {
+      UOpMap joined;
+      for (const UOp& u : toposort(s_.ast)) {
+        if (!closes(u)) continue;
+        UOp now = substitute(u, joined);
+        UOp main = in_blocks(now);
+        joined[u] = alu(reduce_op(u), main, remainder(now));
+      }
+      s_.ast = substitute(s_.ast, joined);
     }
-    s_.ast = with_sources(s_.ast, effects);
-    s_.last_inner = inner_axis;
-    return {};
-  }
-
-  // Blocks in one reduction, the rest in a second one, joined.
-  Reason split_reductions(int64_t amount, AxisType inner_type) {
-    UOp blocks = tolk::floordiv(extent_, index_const(amount)),
-        rest = tolk::floormod(extent_, index_const(amount));
-    std::vector<UOp> list, tail;
-    UOp outer = remaining(blocks, list);
-    list.push_back(fresh(amount, inner_type));
-    UOp inner = list.back();
-    int64_t inner_axis = s_.last_inner;
-    UOp last = rest.is_const_int(1) ? index_const(0) : fresh(rest, AxisType::Reduce);
-    if (!last.is_const()) tail.push_back(last);
-    UOpMap halves;
-    for (const UOp& u : toposort(s_.ast)) {
-      if (!u.is(Op::REDUCE) || std::find(u.src().begin() + 1, u.src().end(), range_) == u.src().end())
-        continue;
-      UOp now = substitute(u, halves);
-      UOp main = replace_range(now, range_, outer * amount + inner, list);
-      halves[u] = alu(reduce_op(u), main, replace_range(now, range_, blocks * amount + last, tail));
-    }
-    s_.ast = substitute(s_.ast, halves);
     s_.last_inner = inner_axis;
     return {};
   }
 
   Reason vector() {
     if (type_ == AxisType::Vector || type_ == AxisType::Thread) return "the axis is already taken";
-    if (opt_.amount > kMostVector) return "a vector has at most " + std::to_string(kMostVector) + " lanes";
+    if (opt_.amount > kMaxVector) return "a vector has at most " + std::to_string(kMaxVector) + " lanes";
     Schedule before = s_;
-    if (Reason why = split(AxisType::Vector, kMostVector)) return why;
+    if (Reason why = split(AxisType::Vector, kMaxVector)) return why;
     if (one_vector_each()) return {};
     s_ = before;
     return "a value would depend on two vector axes";
@@ -187,11 +174,10 @@ private:
 
   Reason thread() {
     if (type_ != AxisType::Loop) return "only an output loop can be threaded";
-    if (opt_.amount < 2 || opt_.amount > kMostTiles)
-      return "a launch has 2 to " + std::to_string(kMostTiles) + " tiles";
+    if (opt_.amount < 2 || opt_.amount > kMaxTiles)
+      return "a launch has 2 to " + std::to_string(kMaxTiles) + " tiles";
     for (const UOp& e : s_.ast.src())
-      if (!e.is(Op::END) || std::find(e.src().begin() + 1, e.src().end(), range_) == e.src().end())
-        return "a nest does not have the axis";
+      if (!closes(e)) return "a nest does not have the axis";
     std::vector<UOp> list;
     if (!extent_.is_const()) {
       UOp tile = fresh(opt_.amount, AxisType::Thread);
@@ -251,7 +237,7 @@ private:
         else
           src[3] = logical_and(valid, src[3]);
       }
-      // What is beyond the end must not count, whatever the value is there.
+      // Elements beyond the end must not contribute, whatever their value.
       if (closes && u.is(Op::REDUCE)) src[0] = where(valid, src[0], reduce_identity(reduce_op(u), u.dtype()));
       if (depends && !closes) inside.set(u, 1);
       done.set(u, with_sources(u, src));

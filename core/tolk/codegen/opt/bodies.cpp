@@ -9,41 +9,13 @@
 namespace tolk::codegen {
 namespace {
 
-// Rough cost of an operation in vector instructions.
-double weight(const UOp& u) {
-  switch (u.op()) {
-  case Op::EXP:
-  case Op::EXP2:
-    return 16;
-  case Op::LOG:
-  case Op::LOG2:
-    return 24;
-  case Op::SIN:
-  case Op::COS:
-    return 90;
-  case Op::FDIV:
-  case Op::RECIPROCAL:
-  case Op::SQRT:
-    return 5;
-  case Op::CDIV:
-  case Op::CMOD:
-  case Op::FLOORDIV:
-  case Op::FLOORMOD:
-    return 10;
-  case Op::THREEFRY:
-    return 120;
-  default:
-    return 1;
-  }
-}
-
 class Analysis {
 public:
   explicit Analysis(const UOp& end) {
     nest_.end = end;
     if (end.is(Op::END))
       for (const UOp& r : end.src().subspan(1)) add_loop(r);
-    nest_.output = (uint64_t{1} << nest_.loops.size()) - 1;
+    nest_.output = LoopSet::below(nest_.loops.size());
     std::vector<UOp> order = toposort(end);
     for (const UOp& u : order)
       if (u.is(Op::REDUCE))
@@ -69,16 +41,16 @@ private:
   }
 
   void find_mask(const UOp& u) {
-    uint64_t m = 0;
+    LoopSet m;
     for (const UOp& s : u.src()) m |= mask(s);
-    if (u.is(Op::RANGE)) m |= nest_.bit(u);
+    if (u.is(Op::RANGE)) m |= nest_.set_of(u);
     if (u.is(Op::REDUCE))
-      for (const UOp& r : u.src().subspan(1)) m &= ~nest_.bit(r);
+      for (const UOp& r : u.src().subspan(1)) m -= nest_.set_of(r);
     if (m) masks_.set(u, m);
   }
-  uint64_t mask(const UOp& u) const {
-    const uint64_t* m = masks_.find(u);
-    return m ? *m : 0;
+  LoopSet mask(const UOp& u) const {
+    const LoopSet* m = masks_.find(u);
+    return m ? *m : LoopSet();
   }
 
   Access access(const UOp& storage, const UOp& index, const UOp& gate) {
@@ -86,29 +58,28 @@ private:
     a.bytes = std::max(1, bits(storage.dtype()) / 8);
     a.elements = double(elements_of(storage));
     a.address = mask(index);
-    a.gate = gate ? mask(gate) : 0;
+    a.gate = gate ? mask(gate) : LoopSet();
     a.loops = a.address | a.gate;
     a.stride.assign(nest_.loops.size(), 0);
     for (const sym::Term& t : sym::Affine::of(index).terms) {
-      if (t.v.is(Op::RANGE) && nest_.bit(t.v))
-        a.stride[size_t(__builtin_ctzll(nest_.bit(t.v)))] += t.f;
+      if (LoopSet loop = nest_.set_of(t.v))
+        a.stride[loop.number()] += t.f;
       else
         a.irregular |= mask(t.v);
     }
     return a;
   }
 
-  double trips(uint64_t loops) const {
+  double trips(LoopSet loops) const {
     double n = 1;
-    for (size_t i = 0; i < nest_.loops.size(); ++i)
-      if (loops >> i & 1) n *= double(nest_.extents[i]);
+    for (LoopSet loop : loops) n *= double(nest_.extent(loop));
     return n;
   }
 
   // Loads and arithmetic of a value, without what lies in reductions below it and what does not change in
   // `moving`.
-  void collect(Body& body, const UOp& value, uint64_t moving) {
-    // Addresses and masks are paid for by the loads, unless they are read from memory themselves.
+  void collect(Body& body, const UOp& value, LoopSet moving) {
+    // The cost of loads includes their addresses and masks, unless these are loaded themselves.
     auto enter = [](const UOp& n) {
       return !n.is(Op::REDUCE) && !(n.is(Op::LOAD) && !n.src(1).has(kHasLoad));
     };
@@ -119,7 +90,7 @@ private:
           body.loads.push_back(access(u.src(0), u.src(1), u.nsrc() > 2 ? u.src(2) : UOp()));
         body.widest = std::max(body.widest, bits(u.dtype()) / 8);
       } else if (u.is(ops::Elementwise) && (mask(u) & moving)) {
-        body.operations += weight(u);
+        body.operations += op_info(u.op()).cost;
         body.widest = std::max(body.widest, bits(u.dtype()) / 8);
       }
     }
@@ -128,7 +99,7 @@ private:
   void reduction(const UOp& u) {
     Body body;
     body.reduce = u;
-    for (const UOp& r : u.src().subspan(1)) body.inner |= nest_.bit(r);
+    for (const UOp& r : u.src().subspan(1)) body.inner |= nest_.set_of(r);
     body.outer = mask(u) & nest_.output;
     body.trips = trips(mask(u) | body.inner);
     const UOp& value = u.src(0);
@@ -149,20 +120,20 @@ private:
   }
 
   Nest nest_;
-  Memo<uint64_t> masks_;
+  Memo<LoopSet> masks_;
 };
 
 } // namespace
 
-uint64_t Nest::bit(const UOp& range) const {
+LoopSet Nest::set_of(const UOp& range) const {
   auto it = std::find(loops.begin(), loops.end(), range);
-  return it == loops.end() ? 0 : uint64_t{1} << (it - loops.begin());
+  return it == loops.end() ? LoopSet() : LoopSet::one(size_t(it - loops.begin()));
 }
 
 std::vector<Nest> nests_of(const UOp& ast) {
   std::vector<Nest> out;
   for (const UOp& effect : ast.src()) {
-    if (all_ranges(effect).size() > 60) continue;
+    if (all_ranges(effect).size() > LoopSet::kMaxLoops) continue;
     out.push_back(Analysis(effect).nest());
   }
   return out;

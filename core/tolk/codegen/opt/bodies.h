@@ -1,10 +1,11 @@
-// What the heuristic looks at: the loop bodies of a nest, and how each memory access moves with each loop.
-// Internal to opt/. Loops are bits of a 64-bit mask throughout.
+// Loop nest analysis for the heuristic: the bodies of a nest, and the stride of each memory access along each loop.
+// Internal to opt/.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "tolk/codegen/opt/loop_set.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::codegen {
@@ -12,20 +13,20 @@ namespace tolk::codegen {
 struct Access {
   int bytes = 0;               // of an element
   double elements = 0;         // of the buffer
-  uint64_t loops = 0;          // the address or the gate depends on them
-  uint64_t address = 0;        // the address does
-  uint64_t irregular = 0;      // and not linearly
-  uint64_t gate = 0;           // the gate does
+  LoopSet loops;               // the address or the gate depends on them
+  LoopSet address;             // the address does
+  LoopSet irregular;           // and not linearly
+  LoopSet gate;                // the gate does
   std::vector<int64_t> stride; // elements per step of each loop, 0 for irregular ones
 
-  int64_t along(uint64_t bit) const { return stride[size_t(__builtin_ctzll(bit))]; }
+  int64_t along(LoopSet loop) const { return stride[loop.number()]; }
 };
 
 // The value of one REDUCE, or of the store of the nest.
 struct Body {
   UOp reduce;                   // null for the store
-  uint64_t outer = 0;           // output loops around it that it depends on
-  uint64_t inner = 0;           // its own reduction loops; for the store, all output loops
+  LoopSet outer;                // output loops around it that it depends on
+  LoopSet inner;                // its own reduction loops; for the store, all output loops
   std::vector<Access> loads;    // reductions inside are bodies of their own
   Access store;                 // of the store only
   double operations = 0;        // weighed arithmetic, per iteration
@@ -35,17 +36,17 @@ struct Body {
 };
 
 struct Nest {
-  UOp end;                      // END or a bare STORE
-  std::vector<UOp> loops;       // by bit number: output loops in order, then the loops of reductions
-  std::vector<int64_t> extents; // at most; symbolic ones at their bound
-  uint64_t output = 0;          // bits of the output loops
-  std::vector<Body> bodies;     // most work first
-  uint64_t bit(const UOp& range) const;
-  const UOp& loop(uint64_t bit) const { return loops[size_t(__builtin_ctzll(bit))]; }
-  int64_t extent(uint64_t bit) const { return extents[size_t(__builtin_ctzll(bit))]; }
+  UOp end;                                // END or a bare STORE
+  std::vector<UOp> loops;                 // by number: output loops in order, then the loops of reductions
+  std::vector<int64_t> extents;           // at most; symbolic ones at their bound
+  LoopSet output;                         // the output loops
+  std::vector<Body> bodies;               // most work first
+  LoopSet set_of(const UOp& range) const; // empty when it is no loop of the nest
+  const UOp& loop(LoopSet one) const { return loops[one.number()]; }
+  int64_t extent(LoopSet one) const { return extents[one.number()]; }
 };
 
-// One effect of a kernel AST. Nothing when it has more than 60 loops.
+// The nests of a kernel AST, one for each effect; those with more than LoopSet::kMaxLoops loops are left out.
 std::vector<Nest> nests_of(const UOp& ast);
 
 } // namespace tolk::codegen

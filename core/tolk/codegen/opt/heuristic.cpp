@@ -1,5 +1,5 @@
-// The choice of opts for CPUs, body by body, the one with most work first. Each step tries an action on a
-// scratch schedule; what does not fit is left out, so the list always fits.
+// Chooses opts for CPUs, body by body, the one with most work first. Each opt is tried on a copy of the schedule and
+// dropped when it does not apply, so the list always applies.
 #include <algorithm>
 
 #include "tolk/codegen/opt/opt.h"
@@ -16,7 +16,7 @@ constexpr int64_t kTilesPerThread = 6;
 // Iterations of a whole kernel below which nothing is worth doing.
 constexpr double kTiny = 24;
 // Operations of a loop body beyond which it is not unrolled further.
-constexpr double kMostCode = 300;
+constexpr double kMaxCode = 300;
 
 class Heuristic {
 public:
@@ -28,8 +28,7 @@ public:
     overlap_ = !reads_what_it_writes(schedule_.ast);
     size_t count = schedule_.ast.src().size();
     merge_pixels();
-    // A loop that cannot end in a block done twice gets a second nest for its rest; threads must come before
-    // that.
+    // Splitting a loop whose blocks must not overlap makes a second nest for the remainder. Threads come before that.
     bool first = count == 1 && (!overlap_ || has_symbolic_loop());
     if (first) thread(estimate());
     for (size_t n = 0; n < count; ++n) nest(n);
@@ -62,13 +61,13 @@ private:
   double tiled_work(const Schedule& schedule) const {
     double work = 0;
     std::vector<Nest> all = nests_of(schedule.ast);
-    for (const Body& b : all[0].bodies) work += b.trips * choose_tile(all[0], b, target_, overlap_, 0).cycles;
+    for (const Body& b : all[0].bodies)
+      work += b.trips * choose_tile(all[0], b, target_, overlap_, {}).cycles;
     return work;
   }
 
-  // Rows and columns of a picture become one loop where that is cheaper: there is always a long loop for
-  // vectors then, whatever the width of the picture. Addresses that walk on from row to row stay linear;
-  // masks of padding, and the addresses of other accesses, are taken apart again.
+  // Merges the row and column loops of an image where that is cheaper: vectors then get a long loop whatever the
+  // image's width. Addresses that continue from row to row stay linear; padding masks and other addresses divide.
   void merge_pixels() {
     for (bool again = true; again;) {
       again = false;
@@ -77,9 +76,9 @@ private:
       const Nest& nest = all[0];
       if (!nest.bodies[0].multiplies_adds || nest.bodies[0].trips < 4096) return;
       double now = tiled_work(schedule_);
-      int outputs = __builtin_popcountll(nest.output);
-      for (int i = 0; i + 1 < outputs && !again; ++i) {
-        uint64_t a = uint64_t{1} << i, b = a << 1;
+      for (LoopSet a : nest.output) {
+        LoopSet b = nest.output.after(a).first();
+        if (again || !b) break;
         bool together = false, loaded = false;
         for (const Body& each : nest.bodies) {
           auto merges = [&](const Access& access) {
@@ -108,10 +107,10 @@ private:
     double total = 0;
     for (const Body& b : nest.bodies) total += b.trips * std::max(1.0, b.operations);
     if (total < kTiny || target_.vector_bytes < 8) return;
-    uint64_t vectors = 0, taken = 0;
+    LoopSet vectors, taken;
     for (const Body& body : nest.bodies) {
-      uint64_t around = body.reduce ? body.outer | body.inner : body.inner;
-      if (around & vectors) continue; // it has its lanes already
+      LoopSet around = body.reduce ? body.outer | body.inner : body.inner;
+      if (around & vectors) continue; // already vectorised
       if (body.trips < 4) continue;
       Tile tile = choose_tile(nest, body, target_, overlap_, taken);
       work_ += body.trips * tile.cycles;
@@ -125,7 +124,7 @@ private:
     bool vectorised = false;
     if (tile.vector) {
       int64_t axis = axis_of(nest.loop(tile.vector)), extent = nest.extent(tile.vector);
-      bool reduced = tile.vector & ~nest.output;
+      bool reduced(tile.vector - nest.output);
       int64_t block = int64_t(tile.lanes) * tile.vectors;
       if (reduced || tile.vectors == 1) {
         vectorised = act(OptKind::Vector, axis, tile.lanes);
@@ -146,11 +145,11 @@ private:
     return vectorised;
   }
 
-  // Two operands, each with output loops of its own: the inner loops walk over one operand again and again,
-  // which should be the one that stays in the cache.
+  // With two operands that each have output loops of their own, the inner loops should re-read the operand that fits
+  // the cache.
   void order_outputs(const Nest& nest, const Body& body, const Tile& tile) {
     if (tile.rows.empty() || !(tile.vector & nest.output)) return;
-    uint64_t row = tile.rows[0].first, column = tile.vector, row_loops = 0, column_loops = 0;
+    LoopSet row = tile.rows[0].first, column = tile.vector, row_loops, column_loops;
     double row_bytes = 0, column_bytes = 0;
     for (const Access& a : body.loads) {
       bool of_row = (a.loops & row) && !(a.loops & column),
@@ -158,54 +157,48 @@ private:
       if (of_row) row_bytes += a.elements * a.bytes, row_loops |= a.loops & nest.output;
       if (of_column) column_bytes += a.elements * a.bytes, column_loops |= a.loops & nest.output;
     }
-    uint64_t shared = row_loops & column_loops;
-    row_loops &= ~shared, column_loops &= ~shared;
+    LoopSet shared = row_loops & column_loops;
+    row_loops -= shared, column_loops -= shared;
     double cache = double(target_.l2_bytes) * 0.6;
     bool columns_inside = column_bytes <= cache && (row_bytes > cache || column_bytes <= row_bytes);
     put_inside(nest, columns_inside ? column_loops : row_loops, columns_inside ? row_loops : column_loops);
   }
 
-  // Moves the loops that are still there inside of the others.
-  void put_inside(const Nest& nest, uint64_t inner, uint64_t outer) {
+  // Moves those loops of `inner` that still exist inside of `outer`.
+  void put_inside(const Nest& nest, LoopSet inner, LoopSet outer) {
     int64_t last = -1;
-    for (uint64_t m = outer; m; m &= m - 1)
-      if (int64_t axis = axis_of(nest.loop(m & -m)); find_range(schedule_.ast, axis)) last = axis;
+    for (LoopSet loop : outer)
+      if (int64_t axis = axis_of(nest.loop(loop)); find_range(schedule_.ast, axis)) last = axis;
     if (last < 0) return;
-    uint64_t after = 0; // already inside
-    for (uint64_t m = inner; m; m &= m - 1)
-      if ((m & -m) > outer) after |= m & -m;
-    for (uint64_t m = inner & ~after; m; m &= m - 1)
-      if (int64_t axis = axis_of(nest.loop(m & -m)); find_range(schedule_.ast, axis))
+    for (LoopSet loop : inner - inner.after(outer.last())) // the others are inside already
+      if (int64_t axis = axis_of(nest.loop(loop)); find_range(schedule_.ast, axis))
         act(OptKind::Sink, axis, last);
   }
 
   void unroll(const Nest& nest, const Body& body, const Tile& tile) {
     int64_t copies = tile.instances();
     double code = std::max(1.0, tile.code);
-    uint64_t masks = 0; // reduction loops that change the mask of a vector
+    LoopSet masks; // reduction loops that change the mask of a vector
     for (const Access& a : body.loads)
       if (a.gate & tile.vector) masks |= a.gate & body.inner;
     int64_t unrolled = 1;
-    uint64_t gone = 0;
+    LoopSet gone;
     // Masks are computed before the loop when what changes them is unrolled.
-    for (uint64_t m = masks; m; m &= m - 1) {
-      uint64_t loop = uint64_t{1} << (63 - __builtin_clzll(masks & ~gone));
+    while (LoopSet loop = (masks - gone).last()) {
       int64_t n = nest.extent(loop);
-      if (double(unrolled * n) * tile.code > kMostCode || !act(OptKind::Unroll, axis_of(nest.loop(loop)), 0))
+      if (double(unrolled * n) * tile.code > kMaxCode || !act(OptKind::Unroll, axis_of(nest.loop(loop)), 0))
         break;
       unrolled *= n;
       gone |= loop;
     }
     // Else they should at least not be in the innermost loop.
-    if (uint64_t left = masks & ~gone)
-      for (uint64_t m = body.inner & ~masks; m; m &= m - 1) {
-        uint64_t last = uint64_t{1} << (63 - __builtin_clzll(left));
-        act(OptKind::Sink, axis_of(nest.loop(m & -m)), axis_of(nest.loop(last)));
-      }
+    if (LoopSet left = masks - gone)
+      for (LoopSet loop : body.inner - masks)
+        act(OptKind::Sink, axis_of(nest.loop(loop)), axis_of(nest.loop(left.last())));
     if (unrolled > 1) return;
     // The innermost loop: whole when short; else enough of it to keep several accumulators busy.
-    uint64_t last = uint64_t{1} << (63 - __builtin_clzll(body.inner));
-    uint64_t target = tile.vector & body.inner ? tile.vector : last;
+    LoopSet last = body.inner.last();
+    LoopSet target = tile.vector & body.inner ? tile.vector : last;
     int64_t n = nest.extent(target) / (target == tile.vector ? tile.lanes : 1);
     int64_t axis = axis_of(nest.loop(target));
     if (!nest.loop(target).src(0).is_const()) return;
@@ -219,7 +212,7 @@ private:
     }
   }
 
-  // Tiles over the outermost loops, several for each thread so that none waits long for another.
+  // Tiles over the outermost loops, several for each thread to balance the load.
   void thread(double work) {
     if (threads_ < 2 || work < kThreadCycles) return;
     const UOp& end = schedule_.ast.src(0);

@@ -1,5 +1,5 @@
-// Optimisations of a kernel AST: named actions on its ranges. Each either applies or says why it does not;
-// none changes what the kernel computes (the order inside a reduction is free).
+// Schedule primitives: named transformations of the ranges of a kernel AST. Each applies or returns why it does not;
+// none changes the result, except for the order of summation in a reduction.
 //
 //   Schedule s{ast};
 //   if (auto why = apply(s, {OptKind::Upcast, 0, 4})) log::debug(3, *why);
@@ -20,15 +20,14 @@ enum class OptKind : uint8_t {
   // multiple, the last block starts earlier and recomputes some elements; kernels that read what they write,
   // and unknown extents, get a second nest for the remainder instead. Amount 0: the whole loop.
   Upcast,
-  // The same for a loop of a reduction; a rest becomes a second reduction.
+  // The same for a loop of a reduction; a remainder becomes a second reduction.
   Unroll,
   // `amount` iterations of an output or reduction loop, or of one already unrolled (which it must divide),
   // become the lanes of a vector. No value may depend on two such axes.
   Vector,
   // An output loop of every nest is cut into `amount` pieces that run concurrently, at most.
   Thread,
-  // The extent is rounded up to a multiple of `amount`; what is beyond is neither read, nor counted, nor
-  // written.
+  // Rounds the extent up to a multiple of `amount`; elements beyond it are neither read nor reduced nor written.
   PadTo,
   // Two loops of one nest or reduction become one; `axis` is the slower, `amount` names the other axis.
   Merge,
@@ -45,7 +44,7 @@ struct Opt {
 
 TOLK_API std::string to_string(const Opt& opt); // "UPCAST(0,4)"
 
-// A kernel AST on its way. Ranges that a split makes get fresh axis ids, in order.
+// A kernel AST that is being optimised. Splits number their new ranges with fresh axis ids, in order.
 struct Schedule {
   explicit Schedule(const UOp& ast);
 
@@ -55,11 +54,11 @@ struct Schedule {
   int64_t last_inner = -1;
 };
 
-// Applies one action; null when it did, else the reason why not, and the schedule is as before. Works in the
-// arena of the AST.
+// Applies one primitive. Returns null, or the reason why it does not apply and leaves the schedule unchanged. Creates
+// nodes in the arena of the AST.
 TOLK_API std::optional<std::string> apply(Schedule& schedule, const Opt& opt);
 
-// What is best for the AST on this target, at most `threads` wide. The list fits the AST.
+// Chooses the primitives for the AST on this target, for at most `threads` threads. All of them apply.
 TOLK_API std::vector<Opt> heuristic(const UOp& ast, const Target& target, int threads);
 
 } // namespace tolk::codegen

@@ -21,22 +21,22 @@ constexpr double kLoadPorts = 2, kIssue = 5, kLoopCycles = 1;
 constexpr double kStreamBytes = 20; // per cycle, from the second-level cache
 // A first-level cache of 8 ways, where lines 4 KiB apart share a set.
 constexpr int64_t kSetPeriod = 4096;
-constexpr int64_t kMostInSet = 6;
+constexpr int64_t kMaxInSet = 6;
 // Copies of a body beyond which code gets too long, weighed by its arithmetic.
-constexpr double kMostCode = 220;
+constexpr double kMaxCode = 220;
 
 class Chooser {
 public:
-  Chooser(const Nest& nest, const Body& body, const Target& target, bool may_overlap, uint64_t taken)
+  Chooser(const Nest& nest, const Body& body, const Target& target, bool may_overlap, LoopSet taken)
       : nest_(nest), body_(body), target_(target), may_overlap_(may_overlap) {
     for (size_t i = 0; i < nest.loops.size(); ++i)
       if (AxisType type = axis_type(nest.loops[i]); type != AxisType::Loop && type != AxisType::Reduce)
-        taken |= uint64_t{1} << i;
-    free_ = (body.reduce ? body.outer : body.inner) & ~taken;
-    reduced_ = body.reduce ? body.inner & ~taken : 0;
+        taken |= LoopSet::one(i);
+    free_ = (body.reduce ? body.outer : body.inner) - taken;
+    if (body.reduce) reduced_ = body.inner - taken;
     registers_ = std::max(8, int(target.vector_registers));
     if (body.reduce)
-      for (uint64_t m = body.inner; m; m &= m - 1) inner_trips_ *= double(nest.extent(m & -m));
+      for (LoopSet loop : body.inner) inner_trips_ *= double(nest.extent(loop));
     for (const Body& other : nest.bodies)
       if (!other.reduce) store_ = &other.store;
   }
@@ -46,16 +46,16 @@ public:
     rows_of(scalar);
     int widest = int(target_.vector_bytes) / std::max(1, body_.widest);
     for (int lanes = widest; lanes >= 2 && lanes * 2 >= widest && lanes * body_.widest >= 16; lanes /= 2) {
-      for (uint64_t m = free_; m; m &= m - 1) output_vector(m & -m, lanes);
-      for (uint64_t m = reduced_; m; m &= m - 1) reduction_vector(m & -m, lanes);
+      for (LoopSet loop : free_) output_vector(loop, lanes);
+      for (LoopSet loop : reduced_) reduction_vector(loop, lanes);
     }
     return best_;
   }
 
 private:
-  bool known(uint64_t loop) const { return nest_.loop(loop).src(0).is_const(); }
+  bool known(LoopSet loop) const { return nest_.loop(loop).src(0).is_const(); }
 
-  void output_vector(uint64_t loop, int lanes) {
+  void output_vector(LoopSet loop, int lanes) {
     if (nest_.extent(loop) < lanes) return;
     Tile t;
     t.vector = loop, t.lanes = lanes;
@@ -64,7 +64,7 @@ private:
     for (t.vectors = 1; t.vectors <= most; ++t.vectors) rows_of(t);
   }
 
-  void reduction_vector(uint64_t loop, int lanes) {
+  void reduction_vector(LoopSet loop, int lanes) {
     if (nest_.extent(loop) < lanes) return;
     Tile t;
     t.vector = loop, t.lanes = lanes;
@@ -75,9 +75,8 @@ private:
   void rows_of(Tile t) {
     consider(t);
     if (!body_.reduce) return;
-    uint64_t rows = free_ & ~t.vector;
-    for (uint64_t m = rows; m; m &= m - 1) {
-      uint64_t first = m & -m;
+    LoopSet rows = free_ - t.vector;
+    for (LoopSet first : rows) {
       if (!known(first)) continue;
       int most = int(std::min<int64_t>(14, nest_.extent(first)));
       for (int a = 2; a <= most; ++a) {
@@ -85,8 +84,7 @@ private:
         if (t.instances() > registers_) break;
         consider(t);
         if (!(t.vector & reduced_)) continue;
-        for (uint64_t n = m & (m - 1); n; n &= n - 1) {
-          uint64_t second = n & -n;
+        for (LoopSet second : rows.after(first)) {
           if (!known(second)) continue;
           for (int b = 2; b <= std::min<int64_t>(14, nest_.extent(second)) && a * b <= registers_; ++b) {
             t.rows = {{first, a}, {second, b}};
@@ -97,7 +95,7 @@ private:
     }
   }
 
-  int times(const Tile& t, uint64_t loops) const {
+  int times(const Tile& t, LoopSet loops) const {
     int n = loops & t.vector ? t.vectors : 1;
     for (const auto& [loop, amount] : t.rows)
       if (loops & loop) n *= amount;
@@ -108,7 +106,7 @@ private:
   double load_cost(const Tile& t, const Access& a) const {
     if (t.lanes == 1 || !(a.loops & t.vector)) {
       bool own_address = false; // rows whose addresses have nothing in common need a register each
-      for (const auto& [loop, amount] : t.rows) own_address |= (a.irregular & loop) && amount > 4;
+      for (const auto& [loop, amount] : t.rows) own_address |= bool(a.irregular & loop) && amount > 4;
       return (a.gate ? 2 : 1) * (own_address ? 2 : 1);
     }
     double mask = a.gate & t.vector ? 1 : 0;
@@ -124,14 +122,14 @@ private:
   // Rows a multiple of the cache's period apart push each other out.
   bool evicts_itself(const Tile& t, const Access& a) const {
     if (!body_.reduce || inner_trips_ < 32) return false;
-    if (t.vector & a.address & ~a.irregular && std::abs(a.along(t.vector)) > 4) {
+    if ((t.vector & a.address) - a.irregular && std::abs(a.along(t.vector)) > 4) {
       int64_t apart = std::gcd(std::abs(a.along(t.vector)) * a.bytes, kSetPeriod);
-      if (apart >= 64 && t.lanes > kMostInSet * (kSetPeriod / apart)) return true;
+      if (apart >= 64 && t.lanes > kMaxInSet * (kSetPeriod / apart)) return true;
     }
     for (const auto& [loop, amount] : t.rows) {
       if (a.irregular & loop || a.along(loop) == 0) continue;
       int64_t apart = std::gcd(std::abs(a.along(loop)) * a.bytes, kSetPeriod);
-      if (apart >= 64 && amount > kMostInSet * (kSetPeriod / apart)) return true;
+      if (apart >= 64 && amount > kMaxInSet * (kSetPeriod / apart)) return true;
     }
     return false;
   }
@@ -145,14 +143,14 @@ private:
   void consider(const Tile& tile) {
     Tile t = tile;
     int copies = t.instances();
-    bool vector_reduced = t.vector & reduced_;
+    bool vector_reduced(t.vector & reduced_);
     if (body_.reduce) {
       int across = 1; // operands that stay while the other side changes
       for (const auto& [loop, amount] : t.rows) across = across == 1 ? amount : std::min(across, amount);
       if (!vector_reduced) across = std::min(across, t.vectors);
       if (copies + across + 1 > registers_) return;
     }
-    if (copies > 1 && copies * (body_.operations + double(body_.loads.size())) > kMostCode) return;
+    if (copies > 1 && copies * (body_.operations + double(body_.loads.size())) > kMaxCode) return;
     double loads = 0, streamed = 0;
     for (const Access& a : body_.loads) {
       int count = times(t, a.loops);
@@ -173,7 +171,7 @@ private:
     cycles += body_.reduce ? once / (inner_trips_ / (vector_reduced ? t.lanes : 1)) : once;
     cycles /= double(copies) * t.lanes;
     // Blocks that do not fill their loop.
-    auto waste = [&](uint64_t loop, int64_t block, bool reduced) {
+    auto waste = [&](LoopSet loop, int64_t block, bool reduced) {
       double n = double(nest_.extent(loop));
       if (block == 1) return 1.0;
       if (!reduced && known(loop) && may_overlap_) {
@@ -197,7 +195,7 @@ private:
   const Body& body_;
   const Target& target_;
   bool may_overlap_;
-  uint64_t free_ = 0, reduced_ = 0;
+  LoopSet free_, reduced_;
   int registers_ = 16;
   double inner_trips_ = 1;
   const Access* store_ = nullptr;
@@ -206,7 +204,7 @@ private:
 
 } // namespace
 
-Tile choose_tile(const Nest& nest, const Body& body, const Target& target, bool may_overlap, uint64_t taken) {
+Tile choose_tile(const Nest& nest, const Body& body, const Target& target, bool may_overlap, LoopSet taken) {
   return Chooser(nest, body, target, may_overlap, taken).run();
 }
 
