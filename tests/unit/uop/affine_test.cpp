@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(division_splits_off_multiples) {
     form.add_constant(int64_t(random() % 41) - 20);
     form.add_term(a, int64_t(random() % 25) - 12);
     form.add_term(b, int64_t(random() % 25) - 12);
-    for (Residue kind : {Residue::Truncated, Residue::Nearest, Residue::Positive}) {
+    for (Residue kind : {Residue::Truncated, Residue::Nearest, Residue::Positive, Residue::Whole}) {
       Division d = divide(form, c, kind);
       known += d.known;
       for (int64_t va = 0; va < ea; ++va)

@@ -1,5 +1,5 @@
-// The half of the expansion that deals with indices: linear forms under the present lanes, comparisons of
-// indices, and loads by their stride along the vector.
+// Index expressions in the expansion: linear forms under the current lanes, comparisons, and loads by their stride
+// along the vector.
 #include <algorithm>
 #include <bit>
 
@@ -71,7 +71,7 @@ Affine Expander::atom(const UOp& u) {
 }
 
 Affine Expander::quotient(const Affine& x, int64_t divisor) {
-  sym::Division d = sym::divide(x, divisor);
+  sym::Division d = sym::divide(x, divisor, sym::Residue::Whole);
   if (d.known) return d.outer;
   // (g*x + c) // (g*e) = (x + c//g) // e
   int64_t g = d.inner.common_divisor(divisor);
@@ -82,7 +82,7 @@ Affine Expander::quotient(const Affine& x, int64_t divisor) {
 }
 
 Affine Expander::remainder(const Affine& x, int64_t divisor) {
-  sym::Division d = sym::divide(x, divisor);
+  sym::Division d = sym::divide(x, divisor, sym::Residue::Whole);
   if (d.known) return d.inner;
   UOp rest = materialise(d.inner);
   return Affine(alu(Op::FLOORMOD, rest, constant(DType::Index, divisor, rest.lanes())));
@@ -163,7 +163,7 @@ UOp Expander::materialise(const Affine& form) {
   return sum ? alu(Op::ADD, splat(sum, width), wide) : wide;
 }
 
-// a ? b as terms ? constant: what varies fastest on the left, the rest on the right.
+// Compares terms with a constant: the fastest-varying ones on the left, the rest on the right.
 UOp Expander::compare(const UOp& u) {
   Affine difference = index(u.src(0));
   difference.add(index(u.src(1)), -1);
@@ -193,7 +193,7 @@ UOp Expander::compare(const UOp& u) {
   return sign < 0 ? alu(u.op(), r, l) : alu(u.op(), l, r);
 }
 
-// The value of `u`, which depends on a vector axis, made of one scalar per lane.
+// The value of `u`, which depends on a vector axis, from one scalar per lane.
 UOp Expander::lanewise(const UOp& u, int axis_number) {
   Axis& axis = axes_[size_t(axis_number)];
   std::vector<UOp> lanes;
@@ -229,7 +229,7 @@ UOp Expander::strided_load(const UOp& storage, const Affine& where, const UOp& g
     for (int j = 0; j < width; ++j)
       if (int64_t p = position(j) - first; p >= 0 && p < width && !lanes[size_t(j)])
         lanes[size_t(j)] = extract(part, int(p));
-    // The next lane that is not there yet.
+    // The next missing lane.
     covered = span;
     for (int j = 0; j < width; ++j)
       if (!lanes[size_t(j)]) covered = std::min(covered, position(j));
@@ -267,7 +267,7 @@ UOp Expander::load_node(const UOp& u) {
   }
   if (linear && (stride == -1 || (stride >= 2 && stride <= 4)) && width >= 4)
     return strided_load(storage, where, gate, alt ? alt : zero_of(u.dtype()), stride, width);
-  // Addresses that no memory decides are computed lane by lane, mostly outside of the innermost loop.
+  // Addresses that do not depend on loads are computed lane by lane, mostly outside of the innermost loop.
   if (linear || !u.src(1).has(kHasLoad)) return lanewise(u, axis_number);
   return load(storage, materialise(where), gate, gate && alt ? splat(alt, width) : UOp(), width);
 }

@@ -179,6 +179,7 @@ namespace {
 
 int64_t residue(int64_t f, int64_t c, Residue kind) {
   int64_t r = int64_t(floor_mod(f, c));
+  if (kind == Residue::Whole) return r == 0 ? 0 : f;
   if (kind == Residue::Truncated) return f % c;
   if (kind == Residue::Nearest && r > c - r) return r - c;
   return r;

@@ -70,8 +70,9 @@ struct Division {
   // inner lies in 0 .. c-1, so outer is the floor quotient and inner the remainder.
   bool known = false;
 };
-enum class Residue { Truncated, Nearest, Positive }; // which congruent factor inner gets
-Division divide(const Affine& x, int64_t c, Residue kind = Residue::Truncated);
+// Which congruent factor inner gets. Whole: 0 for multiples of c, else the factor of x, which other indices may share.
+enum class Residue { Truncated, Nearest, Positive, Whole };
+Division divide(const Affine& x, int64_t c, Residue kind);
 
 // A product of Index nodes: coefficient and factors in structural order.
 struct Product {

@@ -70,7 +70,7 @@ UOp take_out_multiples(const Fraction& d) {
     const Affine& result = d.quotient ? split.outer : split.inner;
     if (split.known) return result.valid ? result.build() : UOp{};
   }
-  Division split = divide(d.x, d.c);
+  Division split = divide(d.x, d.c, Residue::Truncated);
   if (split.outer.terms.empty() && split.outer.k == 0) return {};
   UOp rest = divided(split.inner, d.c, d.quotient);
   return d.quotient ? combined(rest, 1, split.outer) : rest;
