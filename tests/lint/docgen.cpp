@@ -66,11 +66,11 @@ std::string op_table() {
   for (int i = 0; i < tolk::kOpCount; ++i) {
     auto op = static_cast<tolk::Op>(i);
     const tolk::OpInfo& info = tolk::op_info(op);
-    std::string sources = std::to_string(info.least);
-    if (info.most < 0)
+    std::string sources = std::to_string(info.min_sources);
+    if (info.max_sources < 0)
       sources += " or more";
-    else if (info.most != info.least)
-      sources += " to " + std::to_string(info.most);
+    else if (info.max_sources != info.min_sources)
+      sources += " to " + std::to_string(info.max_sources);
     std::vector<std::string> row{code(info.name), sources, op_kind(op)};
     for (Stage stage : stages) row.emplace_back(tolk::spec::admitted(stage).has(op) ? "x" : "");
     row.emplace_back(info.meaning);

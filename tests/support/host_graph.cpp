@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "float_functions.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -63,25 +64,11 @@ Scalar operation(Op op, DType dtype, DType src_dtype, std::span<const Scalar> sr
   if (auto exact = evaluate_op(op, dtype, src_dtype, src)) return *exact;
   double x = src[0].f;
   Scalar out;
+  if (auto function = test::float_function(tolk::name(op), x)) {
+    out.f = round_to(dtype, *function);
+    return out;
+  }
   switch (op) {
-  case Op::EXP:
-    out.f = std::exp(x);
-    break;
-  case Op::EXP2:
-    out.f = std::exp2(x);
-    break;
-  case Op::LOG:
-    out.f = std::log(x);
-    break;
-  case Op::LOG2:
-    out.f = std::log2(x);
-    break;
-  case Op::SIN:
-    out.f = std::sin(x);
-    break;
-  case Op::COS:
-    out.f = std::cos(x);
-    break;
   case Op::MAX:
     out.f = std::max(x, src[1].f);
     break; // of zeros

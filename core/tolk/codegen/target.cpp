@@ -1,45 +1,35 @@
 #include "tolk/codegen/target.h"
 
+#include <array>
+#include <string_view>
+
+#include <tolk/plugin/kernel_ir.h>
 #include <tolk/plugin/target.h>
 
-#include "tolk/base/hash.h"
-
 namespace tolk::codegen {
+namespace {
 
-bool Target::has(Op op) const {
-  switch (op) {
-  case Op::MULACC:
-    return features & TOLK_FEATURE_MULACC;
-  case Op::SQRT:
-    return features & TOLK_FEATURE_SQRT;
-  case Op::TRUNC:
-    return features & TOLK_FEATURE_TRUNC;
-  case Op::EXP2:
-    return features & TOLK_FEATURE_EXP2;
-  case Op::LOG2:
-    return features & TOLK_FEATURE_LOG2;
-  case Op::SIN:
-    return features & TOLK_FEATURE_SIN;
-  case Op::EXP:
-    return features & TOLK_FEATURE_EXP;
-  case Op::LOG:
-    return features & TOLK_FEATURE_LOG;
-  case Op::COS:
-    return features & TOLK_FEATURE_COS;
-  default:
-    return true;
-  }
+constexpr uint16_t opcode_named(std::string_view name) {
+#define TOLK_IR(NAME, code, lo, hi, meaning)                                                                 \
+  if (name == #NAME) return code;
+#include <tolk/plugin/kernel_ir_ops.def>
+#undef TOLK_IR
+  return 0;
 }
 
-uint64_t Target::digest() const {
-  Hasher h;
-  h.text(dialect).text(arch);
-  h.number(vector_bytes).number(vector_registers).number(fma_ports);
-  h.number(l1_bytes).number(l2_bytes).number(llc_bytes).number(cores);
-  h.number(has_threads).number(has_local).number(local_product_max).number(shared_bytes);
-  for (int axis = 0; axis < 3; ++axis) h.number(group_max[axis]).number(local_max[axis]);
-  h.number(dtype_storage).number(dtype_alu).number(features);
-  return h.finish().low;
+constexpr std::array<uint16_t, kOpCount> kOpcodes{
+#define TOLK_OP(NAME, lo, hi, groups, meaning) opcode_named(#NAME),
+#include "tolk/uop/ops.def"
+#undef TOLK_OP
+};
+
+} // namespace
+
+uint16_t ir_opcode(Op op) { return op == Op::STACK ? uint16_t(TOLK_IR_BUILD) : kOpcodes[size_t(op)]; }
+
+bool Target::has(Op op) const {
+  uint64_t missing = TOLK_FEATURE_ALL & ~features; // the bits are opcodes
+  return !(missing >> ir_opcode(op) & 1);
 }
 
 } // namespace tolk::codegen

@@ -11,11 +11,14 @@
 
 namespace tolk::codegen {
 
+// The TOLK_IR_* opcode of an operation, by its name in kernel_ir_ops.def; 0 when the linearized kernel IR has none.
+uint16_t ir_opcode(Op op);
+
 struct TOLK_API Target {
   std::string dialect; // as in tolk_target: a triple, "kernel-ir", ...
-  std::string arch;    // processor name and features, any text
+  std::string arch;    // processor name and features, as one string
 
-  // Shape of the machine. Zero means unknown and is read as the smallest sensible value.
+  // Shape of the machine. Zero means unknown and is treated as the smallest sensible value.
   uint32_t vector_bytes = 0; // width of a vector register; below 4: scalars only
   uint32_t vector_registers = 16;
   uint32_t fma_ports = 2; // vector multiply-adds that start per cycle
@@ -37,11 +40,8 @@ struct TOLK_API Target {
 
   bool stores(DType dtype) const { return dtype_storage >> static_cast<int>(dtype) & 1; }
   bool computes(DType dtype) const { return dtype_alu >> static_cast<int>(dtype) & 1; }
-  // Whether the target has the operation. True for operations that every target has.
+  // Whether the target has the operation. Only those of TOLK_FEATURE_ALL may be missing.
   bool has(Op op) const;
-
-  // Changes whenever a field does; part of every kernel key.
-  uint64_t digest() const;
 };
 
 } // namespace tolk::codegen

@@ -245,10 +245,10 @@ UOpNode* construct_node(void* memory, const NodeKey& key, uint64_t id, uint32_t 
 
 UOp make(Op op, DType dtype, std::span<const UOp> src, const Arg& arg, int lanes) {
   const OpInfo& info = op_info(op);
-  if (int(src.size()) < info.least || (info.most >= 0 && int(src.size()) > info.most))
-    throw InternalError(std::string(info.name) + " takes " + std::to_string(info.least) + " to " +
-                        (info.most < 0 ? "any number of" : std::to_string(info.most)) + " sources, got " +
-                        std::to_string(src.size()));
+  if (int(src.size()) < info.min_sources || (info.max_sources >= 0 && int(src.size()) > info.max_sources))
+    throw InternalError(std::string(info.name) + " takes " + std::to_string(info.min_sources) + " to " +
+                        (info.max_sources < 0 ? "any number of" : std::to_string(info.max_sources)) +
+                        " sources, got " + std::to_string(src.size()));
   NodeKey key{op, dtype, uint16_t(lanes), src, arg, key_hash(op, dtype, lanes, src, arg)};
   if (Arena* arena = arena_now) {
     Arena::Impl& impl = arena->impl();

@@ -5,6 +5,7 @@ namespace tolk {
 const OpInfo& op_info(Op op) {
   static constexpr OpInfo table[] = {
 #define TOLK_OP(NAME, lo, hi, groups, meaning) {#NAME, lo, hi, groups, meaning},
+#define TOLK_ALU(NAME, sources, groups, cost, meaning) {#NAME, sources, sources, groups, meaning, cost},
 #include "tolk/uop/ops.def"
 #undef TOLK_OP
   };

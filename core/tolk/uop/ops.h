@@ -45,9 +45,10 @@ struct OpSet {
 
 struct OpInfo {
   const char* name;
-  int least, most;    // number of sources; most -1: any
-  const char* groups; // letters of ops.def
+  int min_sources, max_sources; // max -1: any number
+  const char* groups;           // letters of ops.def
   const char* meaning;
+  double cost = 0; // of elementwise operations, as ops.def gives it
 };
 TOLK_API const OpInfo& op_info(Op op);
 TOLK_API std::optional<Op> parse_op(std::string_view name);

@@ -17,7 +17,8 @@ UOp random_graph(RandomExpr& random, int size) {
   for (int i = 0; i < size; ++i) {
     Op op = Op(random.pick(0, kOpCount - 1));
     const OpInfo& info = op_info(op);
-    int64_t count = info.most < 0 ? info.least + random.pick(0, 3) : random.pick(info.least, info.most);
+    int64_t count = info.max_sources < 0 ? info.min_sources + random.pick(0, 3)
+                                         : random.pick(info.min_sources, info.max_sources);
     std::vector<UOp> src;
     for (int64_t k = 0; k < count; ++k)
       src.push_back(nodes[size_t(random.pick(0, int64_t(nodes.size()) - 1))]);

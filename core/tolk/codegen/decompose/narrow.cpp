@@ -8,7 +8,6 @@ namespace tolk::codegen {
 namespace {
 
 constexpr OpSet kMoves{Op::CAST, Op::BITCAST, Op::WHERE};
-constexpr OpSet kFunctions{Op::EXP, Op::EXP2, Op::LOG, Op::LOG2, Op::SIN, Op::COS, Op::SQRT, Op::TRUNC};
 
 bool small_float(DType t) { return is_float(t) && bits(t) < 32; }
 
@@ -26,7 +25,7 @@ UOp wider(const Match& m) {
   const Target& target = m.ctx<Target>();
   if (kMoves.has(u.op())) return {};
   DType from = u.src(0).dtype();
-  DType to = computing_type(from, target, kFunctions.has(u.op()) && !target.has(u.op()));
+  DType to = computing_type(from, target, ops::FloatFunction.has(u.op()) && !target.has(u.op()));
   if (to == from) return {};
   std::vector<UOp> src;
   for (const UOp& s : u.src()) src.push_back(cast(s, to));

@@ -11,53 +11,11 @@
 namespace tolk::codegen {
 namespace {
 
-uint16_t opcode_of(Op op) {
-  switch (op) {
-#define TOLK_SAME(NAME)                                                                                      \
-  case Op::NAME:                                                                                             \
-    return TOLK_IR_##NAME;
-    TOLK_SAME(SPLAT)
-    TOLK_SAME(CAST)
-    TOLK_SAME(BITCAST)
-    TOLK_SAME(ADD)
-    TOLK_SAME(SUB)
-    TOLK_SAME(MUL)
-    TOLK_SAME(NEG)
-    TOLK_SAME(FDIV)
-    TOLK_SAME(CDIV)
-    TOLK_SAME(CMOD)
-    TOLK_SAME(MAX)
-    TOLK_SAME(MULACC)
-    TOLK_SAME(SHL)
-    TOLK_SAME(SHR)
-    TOLK_SAME(AND)
-    TOLK_SAME(OR)
-    TOLK_SAME(XOR)
-    TOLK_SAME(CMPLT)
-    TOLK_SAME(CMPEQ)
-    TOLK_SAME(CMPNE)
-    TOLK_SAME(WHERE)
-    TOLK_SAME(SQRT)
-    TOLK_SAME(TRUNC)
-    TOLK_SAME(EXP2)
-    TOLK_SAME(LOG2)
-    TOLK_SAME(SIN)
-    TOLK_SAME(EXP)
-    TOLK_SAME(LOG)
-    TOLK_SAME(COS)
-#undef TOLK_SAME
-  case Op::STACK:
-    return TOLK_IR_BUILD;
-  default:
-    return 0;
-  }
-}
-
 uint64_t constant_bits(const UOp& u, DType type) {
   return is_float(type) ? float_to_bits(type, u.const_float()) : uint64_t(u.const_int());
 }
 
-// Arithmetic that a user would count; moves, selections and index computations are not.
+// Whether an operation counts as a flop; moves, selections and index arithmetic do not.
 bool counts_as_flop(const UOp& u) {
   return u.is(ops::Elementwise) && u.dtype() != DType::Index && !is_bool(u.dtype()) &&
          !u.is(OpSet(Op::CAST, Op::BITCAST, Op::WHERE));
@@ -152,7 +110,7 @@ uint32_t Linearizer::emit_plain(const UOp& u, int depth) {
   default:
     break;
   }
-  uint16_t code = opcode_of(u.op());
+  uint16_t code = u.is(ops::Elementwise | OpSet(Op::SPLAT, Op::STACK)) ? ir_opcode(u.op()) : 0;
   if (!code) throw InternalError("the flat form has no " + print_line(u));
   std::vector<uint32_t> src;
   for (const UOp& s : u.src()) src.push_back(emit(s));

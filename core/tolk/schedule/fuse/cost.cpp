@@ -18,34 +18,6 @@ constexpr double kReuseInKernel = 4;
 
 constexpr double kLargeContraction = 1 << 16; // products
 
-double op_cost(const UOp& u) {
-  switch (u.op()) {
-  case Op::CAST:
-  case Op::BITCAST:
-    return 0.5;
-  case Op::EXP:
-  case Op::EXP2:
-  case Op::LOG:
-  case Op::LOG2:
-  case Op::SIN:
-  case Op::COS:
-    return 16;
-  case Op::SQRT:
-  case Op::RECIPROCAL:
-  case Op::FDIV:
-    return 4;
-  case Op::CDIV:
-  case Op::CMOD:
-  case Op::FLOORDIV:
-  case Op::FLOORMOD:
-    return 8;
-  case Op::THREEFRY:
-    return 64;
-  default:
-    return 1;
-  }
-}
-
 } // namespace
 
 bool is_contraction(const UOp& reduce) {
@@ -79,7 +51,7 @@ double element_cost(const Node& node, std::span<const int> sources, const std::v
     cost = 0;
     break;
   case Kind::Elementwise:
-    cost = below + op_cost(node.u);
+    cost = below + op_info(node.u.op()).cost;
     break;
   case Kind::Movement:
     break;

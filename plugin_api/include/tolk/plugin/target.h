@@ -3,6 +3,7 @@
 #ifndef TOLK_PLUGIN_TARGET_H
 #define TOLK_PLUGIN_TARGET_H
 
+#include <tolk/plugin/kernel_ir.h>
 #include <tolk/plugin/types.h>
 
 /* tolk_target.kind: what tolk_source.text holds. */
@@ -27,15 +28,15 @@ enum {
  * Operations without a bit here are always taken. A set bit promises the accuracy in that table for every
  * float type in dtype_alu: SQRT and TRUNC exact, MULACC rounded once, EXP2 LOG2 SIN EXP LOG COS within 1 unit
  * in the last place of the dtype. */
-#define TOLK_FEATURE_MULACC (UINT64_C(1) << 40)
-#define TOLK_FEATURE_SQRT (UINT64_C(1) << 56)
-#define TOLK_FEATURE_TRUNC (UINT64_C(1) << 57)
-#define TOLK_FEATURE_EXP2 (UINT64_C(1) << 58)
-#define TOLK_FEATURE_LOG2 (UINT64_C(1) << 59)
-#define TOLK_FEATURE_SIN (UINT64_C(1) << 60)
-#define TOLK_FEATURE_EXP (UINT64_C(1) << 61)
-#define TOLK_FEATURE_LOG (UINT64_C(1) << 62)
-#define TOLK_FEATURE_COS (UINT64_C(1) << 63)
+#define TOLK_FEATURE_MULACC (UINT64_C(1) << TOLK_IR_MULACC)
+#define TOLK_FEATURE_SQRT (UINT64_C(1) << TOLK_IR_SQRT)
+#define TOLK_FEATURE_TRUNC (UINT64_C(1) << TOLK_IR_TRUNC)
+#define TOLK_FEATURE_EXP2 (UINT64_C(1) << TOLK_IR_EXP2)
+#define TOLK_FEATURE_LOG2 (UINT64_C(1) << TOLK_IR_LOG2)
+#define TOLK_FEATURE_SIN (UINT64_C(1) << TOLK_IR_SIN)
+#define TOLK_FEATURE_EXP (UINT64_C(1) << TOLK_IR_EXP)
+#define TOLK_FEATURE_LOG (UINT64_C(1) << TOLK_IR_LOG)
+#define TOLK_FEATURE_COS (UINT64_C(1) << TOLK_IR_COS)
 #define TOLK_FEATURE_ALL                                                                                     \
   (TOLK_FEATURE_MULACC | TOLK_FEATURE_SQRT | TOLK_FEATURE_TRUNC | TOLK_FEATURE_EXP2 | TOLK_FEATURE_LOG2 |    \
    TOLK_FEATURE_SIN | TOLK_FEATURE_EXP | TOLK_FEATURE_LOG | TOLK_FEATURE_COS)
