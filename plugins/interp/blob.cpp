@@ -1,6 +1,5 @@
-// The binary that compile makes and load reads: a fixed header, then the arrays as they lie in memory. It is
-// read only by the library that wrote it (compiler_id is part of the host's cache key), so structs may go in
-// whole.
+// The binary that compile makes and load reads: a fixed header, then the arrays as they are in memory. Only the
+// library that wrote a binary reads it (compiler_id is part of the host's cache key), so structs are written whole.
 #include <cstring>
 
 #include "interp.h"

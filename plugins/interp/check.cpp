@@ -1,5 +1,5 @@
-// The complete check of a kernel. Written as one rule per opcode over four helpers, apart from the host's
-// verifier: an oracle does not take the word of what it judges.
+// The complete check of a kernel: one rule per opcode over four helpers. Deliberately independent of the host's
+// verifier, which the tests check against it.
 #include "facts.h"
 #include "interp.h"
 

@@ -1,10 +1,9 @@
-// The reference interpreter: runs a flat kernel (tolk_kernel_ir) one operation at a time. It is the oracle of
-// the project's tests, so it shares no code with the rest of tolk; nothing here knows of the plugin tables.
+// The reference interpreter: runs a kernel in linearized IR (tolk_kernel_ir) one operation at a time. The tests use it
+// as their oracle, so it shares no code with the rest of Tolk and does not depend on the plugin tables.
 //
 //   Kernel     an owned copy of the C arrays; any contents
-//   check      refuses a kernel that breaks a rule of kernel_ir.h; what passes cannot make decode or run
-//              misbehave
-//   Program    the kernel in the form that runs
+//   check      rejects a kernel that breaks a rule of kernel_ir.h; kernels that pass are safe to decode and run
+//   Program    the decoded kernel
 //   run        one launch: every work-item of every work-group
 #pragma once
 
@@ -21,7 +20,7 @@
 
 namespace tolk_interp {
 
-// What every function here throws: a status code of the interface and a sentence for the user.
+// The exception of every function here: a status code of the interface and a message for the user.
 struct Error {
   tolk_status code;
   std::string text;
@@ -47,11 +46,11 @@ Kernel unpack(std::span<const std::byte> bytes);
 void check(const Kernel& kernel);
 
 struct Program; // program.h
-// `kernel` has passed `check`. TOLK_E_LIMIT when its values need more memory than an interpreter should take.
+// `kernel` has passed `check`. TOLK_E_LIMIT when its values need too much memory.
 std::shared_ptr<const Program> decode(Kernel kernel);
 
-// The whole way for plugins that run kernels here. `compile` gives the packed kernel of a source, called as
-// the source's entry says; what `check` finds also goes to `log`. `load` gives what runs.
+// The compile and load steps of plugins that run kernels in the interpreter. `compile` gives the packed kernel of a
+// source, named as the source's entry; what `check` finds is also added to `log`. `load` gives a decoded kernel.
 std::string compile(const tolk_target& target, const tolk_source& source, std::string& log);
 std::shared_ptr<const Program> load(tolk_bytes binary);
 

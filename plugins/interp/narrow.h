@@ -1,6 +1,5 @@
-// The float formats below 32 bits, as raw bits and as the double of the same value. Every value of theirs is
-// a double, so decoding is exact; encoding rounds once, to nearest even, by letting the machine's own
-// addition do it.
+// Converts float formats below 32 bits between raw bits and double. Every value is exact in double; encoding rounds
+// once, to nearest even, by a floating-point addition.
 #pragma once
 
 #include <bit>

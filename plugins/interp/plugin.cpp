@@ -1,5 +1,5 @@
-// DEVICE=INTERP: the tables around the interpreter. Memory is plain host memory, the device is synchronous,
-// every index opens one more independent device. Nothing thrown leaves this file.
+// DEVICE=INTERP: the plugin tables of the interpreter. Memory is host memory, devices are synchronous, and every
+// index opens another independent device. No exception leaves this file.
 #include <atomic>
 #include <cstring>
 #include <exception>

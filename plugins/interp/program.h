@@ -1,4 +1,4 @@
-// The form that runs. Every value has a place in a work-item's frame, a block of bytes; an instruction holds
+// The decoded kernel. Every value has a place in a work-item's frame, a block of bytes; an instruction holds
 // the byte offsets of its operands. Elements lie in the frame as in memory (floats and integers natively,
 // f16, bf16 and f8 as raw bits), except that each element of a type below 8 bits has a byte: integers there
 // are sign- or zero-extended. A bool is 0 or 1.

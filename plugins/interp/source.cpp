@@ -1,4 +1,4 @@
-// From a source to a binary to a program.
+// Compiles a source to a binary and loads it.
 #include "interp.h"
 
 namespace tolk_interp {

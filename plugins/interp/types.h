@@ -1,7 +1,7 @@
-// How each dtype lies in a frame (Cell) and in what its arithmetic is done (Number): integers in 64 bits,
-// wrapped when stored; f32 and f64 in themselves; narrower floats in double, rounded once when stored.
-// Rounding to double first is harmless for + - * / and the square root, because double has more than twice
-// the digits and two; fused multiply-add takes care of itself.
+// The storage type of each dtype in a frame (Cell) and the type its arithmetic uses (Number): 64-bit integers, wrapped
+// when stored; f32 and f64 themselves; double for narrower floats, rounded once when stored. Double rounding is
+// harmless for + - * / and the square root, since double has more than 2p+2 bits for each of these formats
+// (Figueroa, "When is double rounding innocuous?"); FMA is computed separately.
 #pragma once
 
 #include <cstddef>

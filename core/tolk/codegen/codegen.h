@@ -32,7 +32,7 @@ struct Kernel {
 };
 
 // Compiles one kernel. A pure function of its arguments: the same AST gives the same kernel in every process.
-// Any number of threads may compile at once; a call works in an arena of its own and leaves no nodes behind.
+// Thread-safe; each call allocates its nodes in a private arena.
 // Throws InternalError, with the node printed, for an AST that breaks the form above and for what the target
 // cannot do.
 TOLK_API Kernel compile(const UOp& ast, const Target& target, const Options& options = {});

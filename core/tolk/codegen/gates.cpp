@@ -9,7 +9,7 @@
 namespace tolk::codegen {
 namespace {
 
-// Each condition makes one walk over what it guards.
+// Each condition causes one traversal of what it guards.
 constexpr int kMostConditions = 64;
 
 void add_clauses(const UOp& gate, std::vector<UOp>& out) {

@@ -79,7 +79,7 @@ bool rounds_the_same_everywhere(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
 }
 
-// The points where a function is exact in any sane implementation.
+// Points where a function is exact in every reasonable implementation.
 Result function_point(Op op, double x) {
   bool zero = x == 0, one = x == 1;
   double infinity = std::numeric_limits<double>::infinity();

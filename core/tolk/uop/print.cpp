@@ -145,7 +145,7 @@ private:
     }
     skip_space();
     if (at_ < text_.size() && text_[at_] != '\n') fail("unexpected text after the node");
-    // What the readers of build.h take for granted.
+    // What the accessors of build.h assume.
     bool variable = *op == Op::VAR, named = variable || *op == Op::BUFFER || *op == Op::PARAM;
     size_t least = variable                                                                        ? 3
                    : named || *op == Op::SLICE || *op == Op::DEFINE_LOCAL || *op == Op::DEFINE_REG ? 2

@@ -1,4 +1,4 @@
-// Text forms. `print` gives one node a line, sources before users, and `parse_graph` reads it back to the
+// String forms. `print` writes one node a line, sources before users, and `parse_graph` reads it back to the
 // same node:
 //   %3 = ADD f32 %1 %2
 //   %4 = BUFFER f32 [0 32] {"CPU"}
@@ -14,11 +14,12 @@
 namespace tolk {
 
 TOLK_API std::string print(const UOp& root);
-// Reads what `print` wrote, in the thread's present home. Throws FormatError with line and column.
+// Parses what `print` wrote, into the thread's current arena or the global table. Throws FormatError with line and
+// column.
 TOLK_API UOp parse_graph(std::string_view text);
 // The node and its direct sources on one line; for error messages.
 TOLK_API std::string print_line(const UOp& u);
-// The value in words, for messages to those who do not know the node: ADD of shape (4,8), f32, on CPU.
+// Describes a value in messages for users: ADD of shape (4,8), f32, on CPU.
 TOLK_API std::string describe(const UOp& u);
 // Nested form of an expression: ranges as L0 (loop), R0 (reduce), u/r/v for upcast, unroll and vector; loads
 // as p1[index].

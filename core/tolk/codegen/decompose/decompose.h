@@ -1,5 +1,5 @@
-// Decomposition: operations and dtypes that the target lacks, in terms of those that it has. All of it is
-// rules over flat values; one rewrite applies them together, since one rule's result may need another.
+// Decomposition: rewrites operations and dtypes that the target lacks into ones it has. All rules are applied in one
+// rewrite, since the result of one rule may need another.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,7 @@ UOp scale(const FloatMath& m, const UOp& value, const UOp& n) {
 UOp exp_of(const UOp& x) {
   FloatMath m(x);
   bool wide = m.type == DType::F64;
-  // Outside of this the result is 0 or infinity, which the ends give as well.
+  // Outside of this the result is 0 or infinity, which the clamped values give as well.
   UOp in = m.at_most(m.at_least(x, wide ? -746.0 : -104.0), wide ? 710.0 : 89.0);
   UOp n = m.nearest(in * m.number(1.44269504088896340736));
   UOp minus_n = alu(Op::NEG, n);

@@ -73,7 +73,7 @@ UOp sine_of_quadrant(const FloatMath& m, const UOp& magnitude, int shift) {
                : m.polynomial(z, {-2.73004486195e-7, 2.48005964356e-5, -0.00138888876647, 0.0416666666643});
   UOp sine = m.fma(a.r * z, s, a.r);
   UOp half = m.number(0.5) * z, head = alu(Op::SUB, m.number(1), half);
-  // What 1 - z/2 lost in rounding comes back.
+  // Adds back the rounding error of 1 - z/2.
   UOp lost = alu(Op::SUB, alu(Op::SUB, m.number(1), head), half);
   UOp cosine = head + m.fma(z * z, c, lost);
   UOp quadrant = a.quadrant + m.whole(shift);

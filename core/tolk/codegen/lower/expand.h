@@ -1,9 +1,9 @@
-// Expansion: the lanes of UPCAST, UNROLL and VECTOR ranges become values of their own.
+// Vectorization and unrolling: each lane of an UPCAST or UNROLL range becomes a separate value.
 //
 // A value is lowered once for each assignment of lanes to the unrolled ranges it depends on. A VECTOR range
 // stays whole: values that depend on it get its width as lanes; a LOAD becomes a vector load, a splat, or is
-// made of lanes, by its coefficient along the range. THREAD ranges become one SPECIAL. Left over are loops
-// (Loop, Reduce), with indices in linear form.
+// made of lanes, by its coefficient along the range. THREAD ranges become one SPECIAL. Loop and Reduce ranges
+// remain as loops, with indices in linear form.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 namespace tolk::codegen {
 
 struct Expansion {
-  UOp sink;          // flat values
+  UOp sink;          // values with lanes, and loops
   int64_t tiles = 1; // values of the SPECIAL
 };
 
 // `sink` is a kernel AST after opts. `independent` is how many accumulators hide the latency of an addition:
-// where a reduction has fewer, its unrolled values go to several. Throws InternalError for a node that has no
-// place in a kernel.
+// where a reduction has fewer, its unrolled values are spread over several. Throws InternalError for a node that
+// kernels cannot contain.
 Expansion expand(const UOp& sink, int independent);
 
 } // namespace tolk::codegen

@@ -1,5 +1,5 @@
-// Constructors of flat values that fold on the spot what lane assignments make constant, and that widen
-// scalars where a vector meets them. Flat values have lanes; loops are still RANGE nodes.
+// Builders of expanded values. They fold what becomes constant when lanes are assigned, and splat scalars that meet a
+// vector. Values have lanes; loops are still RANGE nodes.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ UOp splat(const UOp& value, int lanes);
 UOp stack(std::span<const UOp> lanes);
 UOp extract(const UOp& vector, int lane);
 
-// Elementwise op of sources whose lanes are 1 or one common number; `like` gives dtype and arg. The condition
+// Elementwise op of sources whose lanes are 1 or one common count; `like` gives dtype and arg. The condition
 // of a WHERE may stay scalar.
 UOp elementwise(const UOp& like, std::span<const UOp> src);
 UOp value_op(Op op, const UOp& a, const UOp& b);

@@ -46,7 +46,7 @@ void Linearizer::analyse() {
     loops_[u.id()] = inside;
     if (u.dtype() == DType::Index) {
       narrow &= u.vmin() >= INT32_MIN && u.vmax() <= INT32_MAX;
-      // The extent is compared with, so it must fit as well; it is an index of its own.
+      // The loop compares with its extent, so the extent must fit as well; it is an index too.
     }
   }
   index_type_ = narrow ? DType::I32 : DType::I64;
@@ -136,7 +136,7 @@ uint32_t Linearizer::fold(Op op, uint32_t accumulator, const UOp& value, int dep
 void Linearizer::emit_reductions(const UOp& u) {
   int depth = depth_of(u);
   std::span<const UOp> loops = loops_of(u);
-  // The loops open inside `depth` are left for the while: the reduction stands before them.
+  // Loops open inside `depth` are suspended: the reduction comes before them.
   std::vector<uint32_t> inner(chain_.begin() + depth + 1, chain_.end());
   chain_.resize(size_t(depth) + 1);
   uint64_t open = 0;

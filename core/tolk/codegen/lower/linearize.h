@@ -1,9 +1,8 @@
-// From flat values to the list of operations.
+// Linearization: from expanded values to the list of operations of the kernel IR.
 //
 // Every value goes into the innermost open loop that it depends on, so what does not change in a loop is
 // computed before it. A reduction is a compound statement (accumulators, loops, body) in the innermost loop
-// outside of it; reductions over the same loops that do not need each other share them. The order is that of
-// a depth-first walk: deterministic.
+// around it; independent reductions over the same loops share them. The order is depth-first, hence deterministic.
 #pragma once
 
 #include "tolk/codegen/codegen.h"
@@ -12,7 +11,7 @@
 
 namespace tolk::codegen {
 
-// Fills ir (but its name) and info (parameters, grid, counts) from a sink of flat values in which every
+// Fills ir (except its name) and info (parameters, grid, counts) from a sink of expanded values in which every
 // operation exists on the target. Index becomes i32 when the bounds of every index fit it, else i64. Throws
 // InternalError for nodes that kernel IR cannot express.
 Kernel linearize(const UOp& sink, int64_t tiles, const Target& target);

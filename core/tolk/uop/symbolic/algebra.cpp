@@ -120,7 +120,7 @@ UOp canonical_product(const Match& m) {
     sum.scale((b.is_const() ? b : a).const_int());
     return sum.valid ? changed(sum.build(), u) : UOp{};
   }
-  // One sum is multiplied out, so that its parts meet their likes; two are not, which would grow.
+  // One sum is distributed, so that like terms combine; a product of two sums is not, as it would grow.
   auto is_sum = [](const UOp& x) { return x.is(Op::ADD); };
   if (is_sum(a) != is_sum(b)) {
     const UOp &sum = is_sum(a) ? a : b, &by = is_sum(a) ? b : a;

@@ -1,4 +1,4 @@
-// Comparisons of Index expressions, and what can be said of comparisons in general.
+// Comparisons, mostly of Index expressions.
 #include <algorithm>
 #include <functional>
 #include <numeric>

@@ -1,4 +1,4 @@
-// Constants and identities that need no view of the whole expression.
+// Local folds: constants and identities.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -142,7 +142,7 @@ UOp shift_to_zero(const Match& m) {
   return vanishes && fixed_integer(*m.root) && count.const_int() >= bits(m.root->dtype()) ? zero(m) : UOp{};
 }
 
-// Loops of one iteration are constants by now; what closes or folds over them forgets them.
+// Loops of one iteration are constants here; END and REDUCE drop them.
 UOp drop_constant_ranges(const Match& m) {
   const UOp& u = *m.root;
   if (!u.node()->src_ops.has(Op::CONST)) return {};

@@ -36,7 +36,7 @@ Bound bound_of(const UOp& u) {
 // Exclude: not both. Cover: at least one. Opposite: exactly one.
 enum class Relation { None, FirstImplies, SecondImplies, Exclude, Cover, Opposite };
 
-// How two clauses stand to each other, as far as it shows at once.
+// The relation of two clauses, as far as it is syntactically evident.
 Relation relation(const UOp& a, const UOp& b) {
   if (a == b) return Relation::FirstImplies;
   if (opposite(a, b)) return Relation::Opposite;

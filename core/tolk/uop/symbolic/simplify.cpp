@@ -1,4 +1,4 @@
-// The driver: bottom-up to a fixpoint, iterative, with normal forms remembered.
+// The driver: bottom-up to a fixpoint, iterative, with memoized normal forms.
 #include <unordered_map>
 
 #include "tolk/base/error.h"
@@ -16,7 +16,7 @@ constexpr int kHistory = 16;
 
 thread_local uint64_t steps_of_thread = 0;
 
-// A further handle of a live node.
+// Another handle of a live node.
 UOp handle(const UOpNode* node) { return reinterpret_cast<const UOp&>(node); }
 
 // One outermost call of simplify and the calls that its rules make.

@@ -1,7 +1,6 @@
 // Symbolic simplification. Every rule keeps the value of an expression for all values of its variables:
 //   Index              unbounded integers with floor division: sums are brought to one canonical form,
-//   divisions and
-//                      remainders taken apart, comparisons decided by bounds
+//                      divisions and remainders are split, comparisons are decided by bounds
 //   fixed-width ints   wrap: identities, constants merged modulo 2^n, and what bounds prove
 //   floats             exact identities only; no result changes a bit
 //
@@ -15,16 +14,16 @@
 
 namespace tolk {
 
-// The normal form: no rule applies anywhere below. In an arena, normal forms are remembered for the arena's
-// life, so that asking again, or asking for something built from normal parts, costs what is new.
+// The normal form: no rule applies to any node of it. In an arena normal forms are memoized for the arena's lifetime,
+// so simplifying an expression over normal parts costs only its new nodes.
 TOLK_API UOp simplify(const UOp& u);
 
 // The rules, in order. `simplify` applies these until none fits.
 TOLK_API const RuleSet& symbolic_rules();
 
 // `e` simplified with the knowledge that `gate` is true: the result equals `e` wherever the gate holds.
-// Clauses X < c, c < X and X != c joined by AND narrow the bounds of X and of X's terms. A null gate knows
-// nothing.
+// Clauses X < c, c < X and X != c joined by AND narrow the bounds of X and of X's terms. A null gate
+// states nothing.
 TOLK_API UOp simplify_under(const UOp& e, const UOp& gate);
 
 // The same gate with every clause simplified under the others; clauses that the others imply vanish.

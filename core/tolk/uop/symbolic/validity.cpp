@@ -1,4 +1,4 @@
-// What a true gate tells about the expressions inside it.
+// Simplifies expressions under the assumption that a gate is true.
 #include <unordered_map>
 
 #include "tolk/uop/symbolic/rules.h"
@@ -16,7 +16,7 @@ struct Knowledge {
   Wide lo = -kUnbounded, hi = kUnbounded;
 };
 
-// Facts in the order they were learnt; one entry per expression.
+// Known bounds in the order they were found; one entry per expression.
 class Facts {
 public:
   std::vector<Knowledge> all;
@@ -31,7 +31,7 @@ public:
   }
 
   // From sum <= 0: the sum without its constant is at most -k; then each term alone, the others at their
-  // least.
+  // minimum.
   void learn_at_most_zero(const Affine& sum) {
     if (!sum.valid || sum.is_constant()) return;
     if (sum.terms.size() > 1) {
