@@ -6,6 +6,8 @@
 #include <tolk/plugin/kernel_ir.h>
 #include <tolk/plugin/target.h>
 
+#include "tolk/base/hash.h"
+
 namespace tolk::codegen {
 namespace {
 
@@ -23,6 +25,12 @@ constexpr std::array<uint16_t, kOpCount> kOpcodes{
 #undef TOLK_OP
 };
 
+void add(Hasher& h, const std::string& text) { h.text(text); }
+void add(Hasher& h, std::integral auto number) { h.number(number); }
+void add(Hasher& h, const LaunchSizes& sizes) {
+  for (int64_t size : sizes) h.number(size);
+}
+
 } // namespace
 
 uint16_t ir_opcode(Op op) { return op == Op::STACK ? uint16_t(TOLK_IR_BUILD) : kOpcodes[size_t(op)]; }
@@ -30,6 +38,14 @@ uint16_t ir_opcode(Op op) { return op == Op::STACK ? uint16_t(TOLK_IR_BUILD) : k
 bool Target::has(Op op) const {
   uint64_t missing = TOLK_FEATURE_ALL & ~features; // the bits are opcodes
   return !(missing >> ir_opcode(op) & 1);
+}
+
+uint64_t Target::digest() const {
+  Hasher h;
+#define TOLK_TARGET(type, name, ...) add(h, name);
+#include "tolk/codegen/target.def"
+#undef TOLK_TARGET
+  return h.finish().low;
 }
 
 } // namespace tolk::codegen
