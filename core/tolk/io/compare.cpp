@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tolk/base/text.h"
+
 namespace tolk::io {
 namespace {
 
@@ -160,11 +162,12 @@ std::string comparison_text(const Comparison& c) {
   if (!c.reason.empty()) return item + c.reason;
   if (c.count == 0) return "equal, no elements";
   std::string at = fmt::format("{}at {}", item, shape_text(c.where));
-  if (c.equal && c.difference == 0) return fmt::format("equal, {} elements", c.count);
+  if (c.equal && c.difference == 0) return "equal, " + counted(c.count, "element");
   if (c.equal)
     return fmt::format("equal, worst difference {:.3g} {} (allowed {:.3g})", c.difference, at, c.allowed);
-  return fmt::format("{} of {} elements differ, worst {}: {}, expected {}, difference {:.3g}, allowed {:.3g}",
-                     c.mismatches, c.count, at, c.actual, c.expected, c.difference, c.allowed);
+  return fmt::format("{} of {} {}, worst {}: {}, expected {}, difference {:.3g}, allowed {:.3g}",
+                     c.mismatches, counted(c.count, "element"), c.mismatches == 1 ? "differs" : "differ", at,
+                     c.actual, c.expected, c.difference, c.allowed);
 }
 
 } // namespace tolk::io

@@ -48,6 +48,12 @@ std::string summary_text(const Value& value, size_t first) {
   if (value.items.empty()) return value.kind == ValueKind::Optional ? "nothing" : "no items";
   if (value.kind == ValueKind::Optional) return summary_text(value.items.front(), first);
   std::string text;
+  if (value.kind == ValueKind::Map) {
+    const HostTensor &keys = value.items.at(0).tensor, &values = value.items.at(1).tensor;
+    for (uint64_t i = 0; i < std::min<uint64_t>(keys.count(), first); ++i)
+      text += fmt::format("{}{}: {}", i ? "  " : "", element_text(keys, i), element_text(values, i));
+    return text + (keys.count() > first ? "  ..." : "");
+  }
   for (size_t i = 0; i < value.items.size(); ++i)
     text += fmt::format("{}[{}] {}  {}", i ? "\n" : "", i, type_text(value.items[i]),
                         summary_text(value.items[i], first));

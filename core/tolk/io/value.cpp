@@ -12,6 +12,8 @@ std::string type_text(const Value& value) {
     return fmt::format("sequence of {}", value.items.size());
   case ValueKind::Optional:
     return value.items.empty() ? "nothing" : "optional " + type_text(value.items.front());
+  case ValueKind::Map:
+    return fmt::format("map of {}", value.items.at(0).tensor.count());
   }
   return "?";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tolk/base/error.h"
+#include "tolk/base/text.h"
 #include "tolk/io/tensor_proto.h"
 
 namespace tolk::onnx {
@@ -47,7 +48,7 @@ template <typename T> const T& require(const Node& node, std::string_view name) 
 
 std::string dim_text(const Dim& dim) {
   if (dim.known()) return fmt::format("{}", *dim.value);
-  return dim.symbolic() ? dim.symbol : "?";
+  return dim.symbolic() ? printable(dim.symbol) : "?";
 }
 
 } // namespace
@@ -119,8 +120,9 @@ const Graph& Node::require_graph(std::string_view a) const {
 
 std::string Node::describe() const {
   std::string text = place;
-  if (!name.empty()) text += fmt::format(" \"{}\"", name);
-  return text + (domain.empty() ? fmt::format(" ({})", op_type) : fmt::format(" ({}.{})", domain, op_type));
+  if (!name.empty()) text += fmt::format(" \"{}\"", printable(name));
+  std::string op = printable(op_type);
+  return text + (domain.empty() ? fmt::format(" ({})", op) : fmt::format(" ({}.{})", printable(domain), op));
 }
 
 std::vector<ValueInfo> Graph::free_inputs() const {

@@ -1,7 +1,15 @@
 #include "tolk/onnx/importer.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <set>
+#include <utility>
+
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
+#include "tolk/base/rethrow.h"
 #include "tolk/io/tensor_proto.h"
 
 namespace tolk::onnx {
@@ -9,6 +17,9 @@ namespace {
 
 constexpr int kMostNesting = 64;
 constexpr int64_t kNewestOpset = 28;
+constexpr int64_t kNewestIrVersion = 13;
+// More elements than any address space holds.
+constexpr double kMostElements = double(int64_t(1) << 60);
 
 std::string domain_text(std::string_view domain) { return domain.empty() ? "ai.onnx" : std::string(domain); }
 
@@ -33,6 +44,41 @@ void collect_unsupported(const ModelFile& model, const std::vector<Node>& nodes,
     else if (!find_op(node.domain, node.op_type, version))
       lines.push_back(line);
   }
+}
+
+void warn_unknown_attributes(const ModelFile& model, const std::vector<Node>& nodes,
+                             std::set<std::string>& seen) {
+  for (const Node& node : nodes) {
+    for (const Attribute& a : node.attributes) {
+      if (auto* body = std::get_if<std::shared_ptr<const Graph>>(&a.data))
+        warn_unknown_attributes(model, (*body)->nodes, seen);
+      if (auto* bodies = std::get_if<Attribute::Graphs>(&a.data))
+        for (const auto& body : *bodies) warn_unknown_attributes(model, body->nodes, seen);
+    }
+    if (model.function(node.domain, node.op_type, node.overload)) continue;
+    // One line an operator and attribute: exporters repeat what they do wrong.
+    for (const std::string& text : unknown_attributes(node))
+      if (seen.insert(node.domain + "." + node.op_type + " " + text).second)
+        log::warning(model.path + ": " + node.describe() + ": " + text + "; it is ignored");
+  }
+}
+
+// Restores what a nested import changes, also when it fails.
+template <typename T> class Restored {
+public:
+  Restored(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+  ~Restored() { place_ = before_; }
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
+
+private:
+  T& place_;
+  T before_;
+};
+
+int64_t to_integer(double value) {
+  if (!(value > -0x1p63)) return std::numeric_limits<int64_t>::min(); // NaN too
+  return value < 0x1p63 ? int64_t(value) : std::numeric_limits<int64_t>::max();
 }
 
 // Operators that move elements leave them of their narrow type; those that compute a type say so themselves.
@@ -86,6 +132,7 @@ const Tensor& OpCall::in(size_t i) const {
     fail("input " + std::to_string(i) + " must be a tensor of numbers, not a " +
          (v.is_string()                       ? "tensor of strings"
           : v.kind == io::ValueKind::Sequence ? "sequence"
+          : v.kind == io::ValueKind::Tensor   ? "value that its node does not compute"
                                               : "empty optional"));
   return v.tensor;
 }
@@ -127,6 +174,49 @@ int64_t OpCall::axis(std::string_view attribute, int64_t missing, int64_t rank) 
   return a < 0 ? a + rank : a;
 }
 
+std::vector<int64_t> OpCall::axes(std::vector<int64_t> given, int64_t rank, const char* what) const {
+  std::vector<bool> taken(size_t(rank), false);
+  for (int64_t& a : given) {
+    int64_t written = a;
+    if (a < -rank || a >= rank)
+      fail(std::string(what) + " has " + std::to_string(a) + ", there are " + std::to_string(rank) + " axes");
+    if (a < 0) a += rank;
+    if (taken[size_t(a)])
+      fail(std::string(what) + " has " + std::to_string(written) + ", an axis that it names before already");
+    taken[size_t(a)] = true;
+  }
+  return given;
+}
+
+Shape OpCall::shape(const std::vector<int64_t>& sizes, const char* what) const {
+  double elements = 1;
+  for (int64_t n : sizes) {
+    if (n < 0) fail(std::string(what) + " has the negative size " + std::to_string(n));
+    if (n > 0) elements *= double(n);
+  }
+  if (elements > kMostElements)
+    fail(std::string(what) + " " + io::shape_text(sizes) + " has more elements than can be addressed");
+  return Shape(sizes.begin(), sizes.end());
+}
+
+double OpCall::real(std::string_view attribute, double missing) const {
+  const Attribute* a = node.find(attribute);
+  if (!a) return missing;
+  return std::holds_alternative<int64_t>(a->data) ? double(node.integer(attribute, 0))
+                                                  : double(node.number(attribute, 0));
+}
+
+void OpCall::check_positions(size_t i, const SInt& size) const {
+  if (!value(i).host || !size.is_const()) return;
+  const io::HostTensor& positions = *value(i).host;
+  if (positions.is_string() || is_float(positions.dtype)) return;
+  int64_t n = size.value();
+  for (uint64_t k = 0; k < positions.count(); ++k)
+    if (__int128 p = io::element_int(positions, k); p < -n || p >= n)
+      fail("input " + std::to_string(i) + " has the index " + io::element_text(positions, k) +
+           ", the axis has " + std::to_string(n) + (n == 1 ? " element" : " elements"));
+}
+
 void OpCall::check_table(double entries, const char* what) const {
   constexpr double kMost = 1 << 28;
   if (!(entries <= kMost)) fail(std::string(what) + " of this size is not supported");
@@ -158,6 +248,12 @@ void check_supported(const ModelFile& model) {
     log::warning_once(model.path + ": opset " + std::to_string(model.opset()) + " is newer than " +
                       std::to_string(kNewestOpset) +
                       ", the newest known; its operators are read in their newest known form");
+  if (model.ir_version > kNewestIrVersion)
+    log::warning_once(model.path + ": IR version " + std::to_string(model.ir_version) + " is newer than " +
+                      std::to_string(kNewestIrVersion) + ", the newest known; what it adds is not read");
+  std::set<std::string> seen;
+  warn_unknown_attributes(model, model.graph.nodes, seen);
+  for (const Function& f : model.functions) warn_unknown_attributes(model, f.nodes, seen);
 }
 
 // Names in force: a body sees its own first, then those around it.
@@ -188,7 +284,7 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
   std::vector<int64_t> out;
   if (value.host) {
     if (is_float(value.host->dtype)) {
-      for (double d : floats(value)) out.push_back(int64_t(d));
+      for (double d : floats(value)) out.push_back(to_integer(d));
       return out;
     }
     for (uint64_t i = 0; i < value.host->count(); ++i)
@@ -198,7 +294,7 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
   if (!value.tensor.defined()) throw ImportError(model_.path + ": a tensor of integers is needed");
   if (auto known = evaluate_on_host(value.tensor, changing_)) {
     for (const Scalar& s : *known)
-      out.push_back(is_float(value.tensor.dtype()) ? int64_t(s.f) : int64_t(s.i));
+      out.push_back(is_float(value.tensor.dtype()) ? to_integer(s.f) : int64_t(s.i));
     return out;
   }
   data_dependent_ = true;
@@ -252,12 +348,12 @@ std::vector<GraphValue> Importer::run_body(const Graph& body, std::span<const Gr
 }
 
 std::vector<GraphValue> Importer::run_graph(const Graph& graph, Scope& scope) {
-  if (++depth_ > kMostNesting)
+  if (depth_ >= kMostNesting)
     throw ImportError(model_.path + ": graphs are nested more than " + std::to_string(kMostNesting) +
                       " deep");
+  Restored depth(depth_, depth_ + 1);
+  Restored inner(scope_, &scope);
   const Opsets& opsets = scope.function ? scope.function->opsets : model_.opsets;
-  Scope* before = scope_;
-  scope_ = &scope;
   run_nodes(graph.nodes, opsets, scope);
   std::vector<GraphValue> outputs;
   for (const ValueInfo& o : graph.outputs) {
@@ -265,8 +361,6 @@ std::vector<GraphValue> Importer::run_graph(const Graph& graph, Scope& scope) {
     if (!v) throw ImportError(model_.path + ": output \"" + o.name + "\" is not produced by any node");
     outputs.push_back(*v);
   }
-  scope_ = before;
-  --depth_;
   return outputs;
 }
 
@@ -311,48 +405,68 @@ std::vector<GraphValue> Importer::run_node(const Node& given, const Opsets& opse
     const GraphValue* v = name.empty() ? nullptr : scope.find(name);
     if (!v && !name.empty())
       throw ImportError(model_.path + ": " + node->describe() + ": input \"" + name + "\" is not defined");
-    inputs.push_back(v);
+    inputs.push_back(v && v->omitted ? nullptr : v);
   }
+  const std::string here = model_.path + ": " + node->describe();
+  // What comes from a body names file and node already.
+  auto named = [&](const std::exception& e) {
+    return std::string_view(e.what()).find(model_.path) != std::string_view::npos;
+  };
   try {
     if (const Function* f = model_.function(node->domain, node->op_type, node->overload))
       return run_function(*f, *node, inputs);
     auto it = opsets.find(node->domain);
     int64_t version = it == opsets.end() ? 1 : it->second;
     const OpRow* row = find_op(node->domain, node->op_type, version);
-    if (!row) throw ImportError(model_.path + ": " + node->describe() + ": the operator is not supported");
+    if (!row) throw ImportError(here + ": the operator is not supported");
     OpCall op(*this, *node, version, std::move(inputs));
+    check_node(op);
     std::vector<GraphValue> results = row->function(op);
     keep_narrow(op, results);
+    for (const GraphValue& r : results) {
+      double elements = 1;
+      if (r.tensor.defined())
+        for (const SInt& n : r.tensor.shape()) elements *= double(n.max());
+      if (elements > kMostElements)
+        op.fail("a result of shape " + to_string(r.tensor.shape()) +
+                " has more elements than can be addressed");
+    }
     return results;
   } catch (const InvalidArgument& e) {
-    throw ImportError(model_.path + ": " + node->describe() + ": " + e.what());
+    throw ImportError(named(e) ? e.what() : here + ": " + e.what());
   } catch (const ImportError& e) {
     // What a node's own accessors throw names the node, not the file.
-    if (std::string_view(e.what()).find(model_.path) != std::string_view::npos) throw;
-    throw ImportError(model_.path + ": " + e.what());
+    throw ImportError(named(e) ? e.what() : model_.path + ": " + e.what());
+  } catch (const Error& e) {
+    rethrow_with(named(e) ? std::string() : here + ": ");
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(here + ": there is not enough memory for this node");
+  } catch (const std::exception&) {
+    // A container that was asked for the impossible: its own text would say nothing about the model.
+    throw ImportError(here + ": sizes, axes or attributes of this node contradict each other");
   }
 }
 
 std::vector<GraphValue> Importer::run_function(const Function& f, const Node& call,
                                                std::span<const GraphValue* const> inputs) {
-  if (++depth_ > kMostNesting)
+  if (depth_ >= kMostNesting)
     throw ImportError(model_.path + ": functions call each other more than " + std::to_string(kMostNesting) +
                       " deep");
+  if (inputs.size() > f.inputs.size())
+    throw ImportError(call.describe() + ": the function takes " + std::to_string(f.inputs.size()) +
+                      " inputs, " + std::to_string(inputs.size()) + " are given");
   Scope scope; // a function sees nothing but its inputs
   scope.call = &call, scope.function = &f;
-  for (size_t i = 0; i < f.inputs.size(); ++i)
-    if (i < inputs.size() && inputs[i]) scope.names.insert_or_assign(f.inputs[i], *inputs[i]);
-  // An input that the call leaves out reads as left out by the nodes that use it.
-  std::vector<Node> nodes = f.nodes;
-  for (Node& n : nodes)
-    for (std::string& name : n.inputs)
-      for (size_t i = 0; i < f.inputs.size(); ++i)
-        if (name == f.inputs[i] && (i >= inputs.size() || !inputs[i])) name.clear();
-  Scope* before = scope_;
-  scope_ = &scope;
-  run_nodes(nodes, f.opsets, scope);
-  scope_ = before;
-  --depth_;
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    GraphValue& v = scope.names[f.inputs[i]];
+    if (i < inputs.size() && inputs[i])
+      v = *inputs[i];
+    else
+      v.omitted = true;
+  }
+  Restored depth(depth_, depth_ + 1);
+  Restored inner(scope_, &scope);
+  run_nodes(f.nodes, f.opsets, scope);
   std::vector<GraphValue> outputs;
   for (const std::string& name : f.outputs) {
     const GraphValue* v = scope.find(name);

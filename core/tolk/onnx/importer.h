@@ -32,6 +32,7 @@ struct GraphValue {
   // An element type below 8 bits that the tensor's elements stand for, each in carrier_of(narrow); Void:
   // none.
   DType narrow = DType::Void;
+  bool omitted = false; // an optional input of a function that the call leaves out
 
   GraphValue() = default;
   GraphValue(Tensor t) : tensor(std::move(t)) {} // NOLINT(google-explicit-constructor)
@@ -75,6 +76,17 @@ public:
   bool wants(size_t output) const { return node.has_output(output); }
   // An attribute that names an axis, counted from the start; throws ImportError when there is no such axis.
   int64_t axis(std::string_view attribute, int64_t missing, int64_t rank) const;
+  // `given` counted from the start. Throws ImportError that names `what` when an axis does not exist or
+  // occurs twice.
+  std::vector<int64_t> axes(std::vector<int64_t> given, int64_t rank, const char* what) const;
+  // A shape from sizes that the model computes. Throws ImportError that names `what` for a negative size and
+  // for more elements than can be addressed.
+  Shape shape(const std::vector<int64_t>& sizes, const char* what) const;
+  // An attribute that is an integer in some versions and a float in others.
+  double real(std::string_view attribute, double missing) const;
+  // Fails unless every element of input i is a position in -size .. size-1. Only elements that are known
+  // before anything runs are looked at.
+  void check_positions(size_t i, const SInt& size) const;
   // Fails when a table of that many entries would be made for `what`: more than any real model asks for.
   void check_table(double entries, const char* what) const;
   // ImportError that names file, node and `what`.
@@ -118,9 +130,20 @@ std::span<const OpRow> select_ops();
 std::span<const OpRow> random_ops();
 std::span<const OpRow> training_ops();
 std::span<const OpRow> text_ops();
+std::span<const OpRow> quant_fused_ops();
+std::span<const OpRow> ml_linear_ops();
+std::span<const OpRow> ml_tree_ops();
 
 // Throws one ImportError that lists every node whose operator is not supported: name, domain, version, node.
+// Warns of what is read in spite of being unknown: newer versions, attributes that an operator does not have.
 void check_supported(const ModelFile& model);
+
+// ---- what operators.def says of an operator (importer_check.cpp)
+// Checks the number of inputs, the types that must agree, and the attributes: kind, range, length. Throws
+// ImportError that names the node and what was expected. An operator without a row passes.
+void check_node(const OpCall& op);
+// Attributes of the node that its operator does not have in any version, each with what may have been meant.
+std::vector<std::string> unknown_attributes(const Node& node);
 
 using Bindings = std::map<std::string, GraphValue, std::less<>>;
 // Reordered weights by (node id of the weight, order); see Importer::prepared.

@@ -12,10 +12,11 @@ using Key = std::pair<std::string_view, std::string_view>;
 const std::map<Key, std::vector<const OpRow*>>& table() {
   static const auto* rows = [] {
     auto* all = new std::map<Key, std::vector<const OpRow*>>;
-    for (auto part : {math_ops,      shape_ops,     index_ops, reduce_ops,           nn_ops,       norm_ops,
-                      attention_ops, recurrent_ops, quant_ops, control_ops,          sequence_ops, signal_ops,
-                      loss_ops,      image_ops,     ml_ops,    linear_attention_ops, resize_ops,   select_ops,
-                      random_ops,    training_ops,  text_ops})
+    for (auto part :
+         {math_ops,      shape_ops,     index_ops, reduce_ops,           nn_ops,        norm_ops,
+          attention_ops, recurrent_ops, quant_ops, control_ops,          sequence_ops,  signal_ops,
+          loss_ops,      image_ops,     ml_ops,    linear_attention_ops, resize_ops,    select_ops,
+          random_ops,    training_ops,  text_ops,  quant_fused_ops,      ml_linear_ops, ml_tree_ops})
       for (const OpRow& row : part()) (*all)[{row.domain, row.name}].push_back(&row);
     for (auto& [key, list] : *all)
       std::sort(list.begin(), list.end(), [](const OpRow* a, const OpRow* b) { return a->since < b->since; });

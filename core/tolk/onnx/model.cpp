@@ -8,6 +8,7 @@
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/text.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/capture/saved_capture.h"
 #include "tolk/engine/run/node_storage.h"
@@ -51,7 +52,40 @@ io::Shape numbers(const Shape& shape) {
   return out;
 }
 
-std::string expected_text(const ValueInfo& info) { return "\"" + info.name + "\" " + type_text(info.type); }
+// The shapes and types of the inputs, as a key; `reusable` is cleared for inputs that decide structure themselves.
+std::string key_of(const std::map<std::string, io::Value>& given, bool& reusable) {
+  std::string key;
+  for (const auto& [name, value] : given) {
+    reusable &= value.kind == io::ValueKind::Tensor && !value.tensor.is_string();
+    key += name + "=" + io::type_text(value) + ";";
+  }
+  return key;
+}
+
+std::string in_quotes(const std::string& name) { return "\"" + printable(name) + "\""; }
+std::string expected_text(const ValueInfo& info) { return in_quotes(info.name) + " " + type_text(info.type); }
+
+// The name in quotes, with the one of `known` that may have been meant.
+std::string unknown_name(const std::string& name, const std::vector<std::string>& known) {
+  std::string near = nearest_word(name, known);
+  return in_quotes(name) + (near.empty() ? "" : ", did you mean " + in_quotes(near) + "?");
+}
+
+// What a graph puts out must have the element type that it declares: whoever reads the file relies on it.
+void check_declared(const std::string& path, const ValueInfo& declared, const GraphValue& value) {
+  if (declared.type.kind != Type::Kind::Tensor || declared.type.onnx_type == 0 ||
+      value.kind != io::ValueKind::Tensor)
+    return;
+  DType dtype = value.is_string()             ? DType::Void
+                : !value.tensor.defined()     ? DType::Void
+                : value.narrow != DType::Void ? value.narrow
+                                              : value.tensor.dtype();
+  if (!value.is_string() && !value.tensor.defined()) return; // reported by what reads it
+  bool same = value.is_string() ? declared.type.is_string() : declared.type.dtype == dtype;
+  if (!same)
+    throw ImportError(path + ": output " + expected_text(declared) + " is computed as " +
+                      (value.is_string() ? "string" : name(dtype)));
+}
 
 } // namespace
 
@@ -59,17 +93,20 @@ struct Model::State {
   ModelFile file;
   LoadOptions options;
   std::string device;
-  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> inputs, optional_inputs;
   Bindings weights;
   PreparedWeights prepared;
   std::map<std::string, std::shared_ptr<Compiled>> compiled; // by the shapes of the inputs
+  std::set<std::string> met;                                 // combinations of shapes that a call had
   Timings timings;
   std::mutex mutex;
 
   void check(const std::map<std::string, io::Value>& given) const;
+  // The model for these shapes. `spent` gets the times of a new one.
   std::shared_ptr<Compiled> compiled_for(const std::map<std::string, io::Value>& given, bool& fresh,
-                                         bool& reusable);
-  std::shared_ptr<Compiled> import(const std::map<std::string, io::Value>& given, bool& reusable);
+                                         bool& reusable, Timings& spent);
+  std::shared_ptr<Compiled> import(const std::map<std::string, io::Value>& given, bool& reusable,
+                                   Timings& spent);
   GraphValue bind(const std::string& name, const io::Value& value, Compiled& into, Importer& importer) const;
   Output collect(const GraphValue& value, std::vector<UOp>& roots) const;
   io::Value read(const Output& output, const Compiled& from) const;
@@ -97,41 +134,45 @@ Model Model::load(const std::string& path, LoadOptions options) {
     state->device = tolk::device(named[0]).name();
   }
   tolk::device(state->device);
+  std::vector<std::string> dims, names;
   state->inputs = state->file.graph.free_inputs();
-  for (const auto& [name, bound] : state->options.dims) {
-    bool known = false;
-    for (const ValueInfo& i : state->inputs)
-      if (i.type.dims)
-        for (const Dim& d : *i.type.dims) known |= d.symbol == name;
-    if (!known) throw InvalidArgument(path + ": no input has a dimension named \"" + name + "\"");
+  for (const ValueInfo& i : state->file.graph.inputs)
+    if (state->file.graph.initializer(i.name)) state->optional_inputs.push_back(i);
+  for (const ValueInfo& i : state->inputs) {
+    names.push_back(i.name);
+    if (i.type.dims)
+      for (const Dim& d : *i.type.dims)
+        if (d.symbolic()) dims.push_back(d.symbol);
   }
-  for (const auto& [name, shape] : state->options.shapes) {
-    bool known = false;
-    for (const ValueInfo& i : state->inputs) known |= i.name == name;
-    if (!known) throw InvalidArgument(path + ": no input is named \"" + name + "\"");
-  }
+  for (const auto& [name, bound] : state->options.dims)
+    if (std::find(dims.begin(), dims.end(), name) == dims.end())
+      throw InvalidArgument(path + ": no input has a dimension named " + unknown_name(name, dims));
+  for (const auto& [name, shape] : state->options.shapes)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw InvalidArgument(path + ": no input is named " + unknown_name(name, names));
   // Weights live on the device from now on; where it can use host memory they stay in the mapped file.
   std::vector<Tensor> tensors;
-  std::vector<std::string> names;
+  std::vector<std::string> stored;
   for (const auto& [name, data] : state->file.graph.initializers) {
     GraphValue v{io::HostTensor(data)};
     if (!data.is_string()) {
       try {
         v.tensor = tensor_from(data, state->device);
       } catch (const ImportError& e) {
-        throw ImportError(path + ": initializer \"" + name + "\": " + e.what());
+        throw ImportError(path + ": initializer " + in_quotes(name) + ": " + e.what());
       }
-      if (data.count() > 0) tensors.push_back(v.tensor), names.push_back(name);
+      if (data.count() > 0) tensors.push_back(v.tensor), stored.push_back(name);
     }
     state->weights.emplace(name, std::move(v));
   }
   if (!tensors.empty()) Tensor::realize(tensors);
-  for (size_t i = 0; i < names.size(); ++i) state->weights[names[i]].tensor = tensors[i];
+  for (size_t i = 0; i < stored.size(); ++i) state->weights[stored[i]].tensor = tensors[i];
   state->timings.import = ms_since(begin);
   return Model(std::move(state));
 }
 
 const std::vector<ValueInfo>& Model::inputs() const { return state_->inputs; }
+const std::vector<ValueInfo>& Model::optional_inputs() const { return state_->optional_inputs; }
 const std::vector<ValueInfo>& Model::outputs() const { return state_->file.graph.outputs; }
 Timings Model::timings() const {
   std::lock_guard lock(state_->mutex);
@@ -142,14 +183,22 @@ std::string Model::device() const { return state_->device; }
 void Model::State::check(const std::map<std::string, io::Value>& given) const {
   for (const auto& [name, value] : given) {
     bool known = false;
-    for (const ValueInfo& i : inputs) known |= i.name == name;
+    std::vector<std::string> names;
+    for (const auto* list : {&inputs, &optional_inputs})
+      for (const ValueInfo& i : *list) {
+        known |= i.name == name;
+        names.push_back(i.name);
+      }
     if (known) continue;
-    std::string text = file.path + " has no input \"" + name + "\"; its inputs are";
+    std::string text = file.path + " has no input " + unknown_name(name, names) + "; its inputs are";
     for (const ValueInfo& i : inputs) text += " " + expected_text(i);
     throw InvalidArgument(text);
   }
   std::map<std::string, int64_t> symbols;
-  for (const ValueInfo& i : inputs) {
+  std::vector<ValueInfo> all = inputs;
+  for (const ValueInfo& i : optional_inputs)
+    if (given.contains(i.name)) all.push_back(i);
+  for (const ValueInfo& i : all) {
     auto it = given.find(i.name);
     if (it == given.end()) throw InvalidArgument(file.path + ": input " + expected_text(i) + " is missing");
     const io::Value& v = it->second;
@@ -173,7 +222,7 @@ void Model::State::check(const std::map<std::string, io::Value>& given) const {
       if (!dim.symbolic()) continue;
       auto [at, fresh] = symbols.emplace(dim.symbol, n);
       if (!fresh && at->second != n)
-        refuse("dimension " + dim.symbol + " is " + std::to_string(n) + " here and " +
+        refuse("dimension " + printable(dim.symbol) + " is " + std::to_string(n) + " here and " +
                std::to_string(at->second) + " in another input");
     }
   }
@@ -226,24 +275,25 @@ Output Model::State::collect(const GraphValue& value, std::vector<UOp>& roots) c
   return out;
 }
 
-std::shared_ptr<Compiled> Model::State::import(const std::map<std::string, io::Value>& given,
-                                               bool& reusable) {
+std::shared_ptr<Compiled> Model::State::import(const std::map<std::string, io::Value>& given, bool& reusable,
+                                               Timings& spent) {
   auto begin = Clock::now();
   auto result = std::make_shared<Compiled>();
   Importer importer(file, device, weights, prepared);
   Bindings bound;
-  // Inputs that a file lists with an initializer keep that value.
+  // An input with an initializer keeps that value unless the call gives another.
   for (const auto& [name, value] : given) bound.emplace(name, bind(name, value, *result, importer));
   std::vector<GraphValue> outputs = importer.run(bound);
+  for (size_t i = 0; i < outputs.size(); ++i) check_declared(file.path, file.graph.outputs[i], outputs[i]);
   std::vector<UOp> roots;
   for (const GraphValue& v : outputs) result->outputs.push_back(collect(v, roots));
-  timings.import += ms_since(begin);
+  spent.import = ms_since(begin);
   engine::Progress progress;
   if (options.progress)
     progress = [this](size_t done, size_t total) { options.progress("compile", done, total); };
   result->prepared = engine::prepare(roots, device, progress);
-  timings.schedule += result->prepared.schedule_ms;
-  timings.compile += result->prepared.compile_ms;
+  spent.schedule = result->prepared.schedule_ms;
+  spent.compile = result->prepared.compile_ms;
   for (const GraphValue& v : outputs)
     if (v.tensor.defined()) result->kept.push_back(v.tensor);
   reusable = !importer.data_dependent();
@@ -262,24 +312,22 @@ io::Value Model::State::read(const Output& output, const Compiled& from) const {
   }
   std::vector<io::Value> items;
   for (const Output& item : output.items) items.push_back(read(item, from));
+  if (output.kind == io::ValueKind::Map)
+    return io::Value::map(std::move(items.at(0)), std::move(items.at(1)));
   if (output.kind == io::ValueKind::Sequence) return io::Value::sequence(std::move(items));
   return items.empty() ? io::Value::nothing() : io::Value::some(std::move(items[0]));
 }
 
 std::shared_ptr<Compiled> Model::State::compiled_for(const std::map<std::string, io::Value>& given,
-                                                     bool& fresh, bool& reusable) {
+                                                     bool& fresh, bool& reusable, Timings& spent) {
   check(given);
-  std::string key;
   bool keyed = true;
-  for (const auto& [name, value] : given) {
-    keyed &= value.kind == io::ValueKind::Tensor && !value.tensor.is_string();
-    if (keyed) key += name + "=" + io::type_text(value.tensor) + ";";
-  }
+  std::string key = key_of(given, keyed);
   auto known = compiled.find(key);
-  fresh = !keyed || known == compiled.end();
+  fresh = known == compiled.end();
   reusable = true;
   if (!fresh) return known->second;
-  std::shared_ptr<Compiled> made = import(given, reusable);
+  std::shared_ptr<Compiled> made = import(given, reusable, spent);
   reusable &= keyed;
   if (reusable) compiled.emplace(key, made);
   return made;
@@ -288,8 +336,10 @@ std::shared_ptr<Compiled> Model::State::compiled_for(const std::map<std::string,
 std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given) {
   State& s = *state_;
   std::lock_guard lock(s.mutex);
-  bool fresh = false, reusable = false;
-  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable);
+  auto whole = Clock::now();
+  bool fresh = false, reusable = false, keyed = true;
+  Timings spent;
+  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable, spent);
   auto begin = Clock::now();
   if (!fresh)
     for (const auto& [name, storage] : compiled->inputs)
@@ -298,10 +348,15 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   std::vector<io::Value> outputs;
   for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
   io::require_whole_files(); // weights are read where the file is mapped
-  if (fresh)
+  bool first = fresh && s.met.insert(key_of(given, keyed)).second;
+  s.timings.rebuilds |= !reusable;
+  if (first) {
+    s.timings.import += spent.import, s.timings.schedule += spent.schedule,
+        s.timings.compile += spent.compile;
     s.timings.first_run += ms_since(begin);
-  else
-    s.timings.runs.push_back(ms_since(begin));
+  } else {
+    s.timings.runs.push_back(ms_since(whole));
+  }
   return outputs;
 }
 
@@ -309,7 +364,9 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
   State& s = *state_;
   std::lock_guard lock(s.mutex);
   bool fresh = false, reusable = false;
-  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable);
+  Timings spent;
+  std::shared_ptr<Compiled> compiled = s.compiled_for(given, fresh, reusable, spent);
+  s.timings.import += spent.import, s.timings.schedule += spent.schedule, s.timings.compile += spent.compile;
   if (!reusable)
     throw InvalidArgument(s.file.path + ": what this model computes depends on the values of its inputs, or "
                                         "these are texts or sequences; a saved form would serve this one "
@@ -320,7 +377,10 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
   std::vector<SavedInput> inputs;
   std::vector<UOp> storage;
   engine::JitInputs arguments; // in the order of the file
-  for (const ValueInfo& info : s.inputs) {
+  std::vector<ValueInfo> given_inputs = s.inputs;
+  for (const ValueInfo& info : s.optional_inputs)
+    if (given.contains(info.name)) given_inputs.push_back(info);
+  for (const ValueInfo& info : given_inputs) {
     const io::HostTensor& value = given.at(info.name).tensor;
     auto it = compiled->inputs.find(info.name);
     bool stored = it != compiled->inputs.end();
@@ -346,8 +406,8 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
     SavedOutput saved;
     saved.name = s.file.graph.outputs[i].name;
     if (o.kind != io::ValueKind::Tensor)
-      throw InvalidArgument(s.file.path + ": output \"" + saved.name +
-                            "\" is a sequence or an optional value; only tensors can be saved");
+      throw InvalidArgument(s.file.path + ": output " + in_quotes(saved.name) +
+                            " is no tensor; only tensors can be saved");
     if (!o.root) {
       saved.from = SavedOutput::From::Known;
       saved.tensor = o.known;

@@ -32,14 +32,15 @@ struct LoadOptions {
   ProgressCallback progress;               // empty: none
 };
 
-// Milliseconds. The first four are sums over the calls so far, since a new shape schedules and compiles
-// again.
+// Milliseconds. The first four are sums over the calls that met a new combination of shapes.
 struct Timings {
   double import = 0;        // reading the file and building the graph
   double schedule = 0;      // graph to kernels
   double compile = 0;       // kernels to machine code
-  double first_run = 0;     // the first call, without schedule and compile
-  std::vector<double> runs; // every later call that compiled nothing, in order
+  double first_run = 0;     // the first call, without the three above
+  std::vector<double> runs; // every later call with shapes that were met before, in order: all that it takes
+  // Whether calls build the graph anew, since it depends on the values of inputs; `runs` then contain that.
+  bool rebuilds = false;
 };
 
 class TOLK_API Model {
@@ -49,8 +50,10 @@ public:
   // (damaged file), InvalidArgument (file or an unknown input or dimension name in the options), DeviceError.
   static Model load(const std::string& path, LoadOptions options = {});
 
-  // The values that a caller must give, and those it gets, in the file's order.
+  // The values that a caller must give, those that it may give in place of an initializer, and those that it gets, in
+  // the file's order.
   const std::vector<ValueInfo>& inputs() const;
+  const std::vector<ValueInfo>& optional_inputs() const;
   const std::vector<ValueInfo>& outputs() const;
 
   // Runs once. `inputs` must name every input; types must match exactly, shapes up to symbolic and open

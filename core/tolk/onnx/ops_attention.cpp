@@ -8,6 +8,7 @@
 #include "tolk/base/error.h"
 #include "tolk/io/tensor_proto.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_quant.h"
 #include "tolk/onnx/ops_rotary.h"
 
 namespace tolk::onnx {
@@ -197,32 +198,51 @@ Tensor causal(const SInt& queries, const SInt& keys) {
   return key_positions(keys) <= query_positions(queries) + (keys - queries).value("attention");
 }
 
-// One weight for query, key and value: inputs x (B, L, K), weight (K, 3 * hidden), bias, mask, past (2, B, H,
-// P, D), attention bias.
-Values ms_attention(OpCall& op) {
-  const Tensor& x = op.in(0);
-  int64_t heads = op.node.require_integer("num_heads"), all = op.in(1).size(1).value("Attention");
-  std::vector<int64_t> sizes = op.node.integers("qkv_hidden_sizes");
+// From the projected x (B, L, sizes of query, key and value) on. `mask`, `past` (2, B, H, P, D) and `bias` are the
+// numbers of inputs.
+Values attention_of_projected(OpCall& op, const Tensor& projected, std::vector<int64_t> sizes, size_t mask,
+                              size_t past, size_t bias) {
+  int64_t heads = op.node.require_integer("num_heads"), all = projected.size(2).value("Attention");
   if (sizes.empty()) sizes = {all / 3, all / 3, all / 3};
   if (sizes.size() != 3) op.fail("qkv_hidden_sizes must have three entries");
-  Tensor projected = x.matmul(op.in(1));
-  if (op.has(2)) projected = projected + op.in(2);
   std::vector<Tensor> parts = projected.split(sizes, 2);
   Tensor q = heads_apart(op, parts[0], heads), k = heads_apart(op, parts[1], heads),
          v = heads_apart(op, parts[2], heads);
-  if (op.has(4)) {
-    k = Tensor::concat({op.in(4).narrow(0, 0, 1).squeeze(0), k}, 2);
-    v = Tensor::concat({op.in(4).narrow(0, 1, 1).squeeze(0), v}, 2);
+  if (op.has(past)) {
+    k = Tensor::concat({op.in(past).narrow(0, 0, 1).squeeze(0), k}, 2);
+    v = Tensor::concat({op.in(past).narrow(0, 1, 1).squeeze(0), v}, 2);
   }
   Attending how;
   how.scale = op.node.number("scale", 0);
-  how.bias = op.in_or(5, Tensor());
-  if (op.has(3)) how.allowed = padding_mask(op, op.in(3), x.size(0), k.size(2));
+  how.bias = op.in_or(bias, Tensor());
+  if (op.has(mask)) how.allowed = padding_mask(op, op.in(mask), projected.size(0), k.size(2));
   if (op.node.integer("unidirectional", 0)) how.allowed = both(how.allowed, causal(q.size(2), k.size(2)));
   how.rows_may_be_empty = how.allowed.defined();
   Values out{heads_joined(attend(op, q, k, v, how).result)};
   if (op.wants(1)) out.emplace_back(Tensor::stack({k, v}, 0));
   return out;
+}
+
+// One weight for query, key and value: inputs x (B, L, K), weight (K, 3 * hidden), bias, mask, past (2, B, H,
+// P, D), attention bias.
+Values ms_attention(OpCall& op) {
+  Tensor projected = op.in(0).matmul(op.in(1));
+  if (op.has(2)) projected = projected + op.in(2);
+  return attention_of_projected(op, projected, op.node.integers("qkv_hidden_sizes"), 3, 4, 5);
+}
+
+// The same over integers: inputs x, weight, bias, scale of x, scale of the weight (one, or one a column), mask, zero
+// points of x and weight, past.
+Values q_attention(OpCall& op) {
+  Tensor sum =
+      centred(op.in(0), op.in_or(6, Tensor()), true).matmul(centred(op.in(1), op.in_or(7, Tensor()), false));
+  DType dtype = op.in(2).dtype();
+  auto scale = [&](size_t i) {
+    return (op.in(i).numel() == 1 ? op.in(i).reshape({}) : op.in(i)).cast(DType::F32);
+  };
+  Tensor projected = sum.cast(DType::F32) * (scale(3) * scale(4)) + op.in(2).cast(DType::F32);
+  constexpr size_t kNoInput = 9;
+  return attention_of_projected(op, projected.cast(dtype), {}, 5, 8, kNoInput);
 }
 
 // Inputs: query (B, L, hidden), key and value (B, S, hidden) or already (B, H, S, D), bias, key padding mask,
@@ -301,6 +321,7 @@ constexpr OpRow kRows[] = {
     {"", "Attention", 23, attention},
     {"ai.onnx.preview", "FlexAttention", 1, flex_attention},
     {"com.microsoft", "Attention", 1, ms_attention},
+    {"com.microsoft", "QAttention", 1, q_attention},
     {"com.microsoft", "MultiHeadAttention", 1, ms_multi_head_attention},
     {"com.microsoft", "GroupQueryAttention", 1, ms_group_query_attention},
 };

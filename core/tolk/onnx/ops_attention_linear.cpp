@@ -28,7 +28,10 @@ Tensor rotated(const Tensor& x, const Rotary& how) {
   } else {
     first = turning.narrow(3, 0, half), second = turning.narrow(3, half, half);
   }
-  Tensor real = first * cos - second * sin, imaginary = first * sin + second * cos;
+  DType wide = sum_dtype(x.dtype());
+  first = first.cast(wide), second = second.cast(wide), cos = cos.cast(wide), sin = sin.cast(wide);
+  Tensor real = (first * cos - second * sin).cast(x.dtype()),
+         imaginary = (first * sin + second * cos).cast(x.dtype());
   Tensor out = how.interleaved ? Tensor::stack({real, imaginary}, 4).reshape(turning.shape())
                                : Tensor::concat({real, imaginary}, 3);
   if (dim < size) out = Tensor::concat({out, x.narrow(3, dim, size - dim)}, 3);
@@ -143,24 +146,15 @@ Values swiglu(OpCall& op) {
 // gamma, beta, mask, position ids.
 Values embed_layer_norm(OpCall& op) {
   const Tensor& ids = op.in(0);
-  Tensor sum = op.in(2).gather(ids, 0);
-  sum = sum + (op.has(8) ? op.in(3).gather(op.in(8), 0) : op.in(3).narrow(0, 0, ids.size(1)));
-  if (op.has(1)) sum = sum + op.in(4).gather(op.in(1), 0);
-  Tensor y = sum.cast(sum_dtype(sum.dtype())).layer_norm({-1}, op.node.number("epsilon", 1e-12f)) * op.in(5) +
-             op.in(6);
+  DType narrow = op.in(2).dtype(), wide = sum_dtype(narrow);
+  auto rows = [&](size_t table, const Tensor& at) { return op.in(table).gather(at, 0).cast(wide); };
+  Tensor sum = rows(2, ids);
+  sum = sum + (op.has(8) ? rows(3, op.in(8)) : op.in(3).narrow(0, 0, ids.size(1)).cast(wide));
+  if (op.has(1)) sum = sum + rows(4, op.in(1));
+  Tensor y =
+      sum.layer_norm({-1}, op.node.number("epsilon", 1e-12f)) * op.in(5).cast(wide) + op.in(6).cast(wide);
   Tensor mask = op.has(7) ? op.in(7).sum({1}).cast(DType::I32) : Tensor::zeros({ids.size(0)}, DType::I32);
-  return {y.cast(sum.dtype()), mask, sum};
-}
-
-Values fused_matmul(OpCall& op) {
-  Tensor a = op.in(0), b = op.in(1);
-  if (op.node.integer("transBatchA", 0) || op.node.integer("transBatchB", 0))
-    op.fail("batch transposes are not supported");
-  if (op.node.integer("transA", 0) && a.rank() > 1) a = a.transpose(-1, -2);
-  if (op.node.integer("transB", 0) && b.rank() > 1) b = b.transpose(-1, -2);
-  Tensor y = a.matmul_as(b, sum_dtype(a.dtype()));
-  double alpha = op.node.number("alpha", 1);
-  return {(alpha == 1 ? y : y * alpha).cast(a.dtype())};
+  return {y.cast(narrow), mask, sum.cast(narrow)};
 }
 
 constexpr OpRow kRows[] = {
@@ -171,7 +165,6 @@ constexpr OpRow kRows[] = {
     {"com.microsoft", "CausalConvWithState", 1, causal_conv_with_state},
     {"", "SwiGLU", 28, swiglu},
     {"com.microsoft", "EmbedLayerNormalization", 1, embed_layer_norm},
-    {"com.microsoft", "FusedMatMul", 1, fused_matmul},
 };
 
 } // namespace

@@ -110,7 +110,7 @@ Values grid_sample(OpCall& op) {
   if (how.padding != "zeros" && how.padding != "border" && how.padding != "reflection")
     op.fail("padding_mode \"" + how.padding + "\" is not known");
   int64_t dims = x.rank() - 2;
-  if (dims < 1 || grid.rank() != x.rank() || !(grid.size(-1) == dims))
+  if (dims < 1 || grid.rank() != x.rank() || !(grid.size(-1) == dims) || !(grid.size(0) == x.size(0)))
     op.fail("a grid of shape " + to_string(grid.shape()) + " does not fit an input of shape " +
             to_string(x.shape()));
   SInt batch = x.size(0), places = 1;
@@ -138,6 +138,12 @@ Values affine_grid(OpCall& op) {
   if (dims < 1 || theta.rank() != 3 || !(theta.size(1) == dims) || !(theta.size(2) == dims + 1))
     op.fail("theta " + to_string(theta.shape()) + " does not fit an image of " + std::to_string(dims) +
             " axes");
+  op.shape(size, "size");
+  for (int64_t n : size)
+    if (n < 1) op.fail("size " + io::shape_text(size) + " must be positive");
+  if (!(theta.size(0) == size[0]))
+    op.fail("theta " + to_string(theta.shape()) + " and size " + io::shape_text(size) +
+            " differ in the batch");
   DType wide = sum_dtype(theta.dtype());
   Tensor t = theta.cast(wide), sum;
   Shape image(size.begin() + 2, size.end());
@@ -151,7 +157,8 @@ Values affine_grid(OpCall& op) {
     int64_t axis = dims - 1 - k, n = size[size_t(2 + axis)];
     std::vector<double> line;
     for (int64_t i = 0; i < n; ++i)
-      line.push_back(corners ? (n > 1 ? -1 + 2.0 * double(i) / double(n - 1) : -1)
+      // One element alone stands at the end, as ONNX Runtime has it; the specification divides by zero.
+      line.push_back(corners ? (n > 1 ? -1 + 2.0 * double(i) / double(n - 1) : 1)
                              : (2.0 * double(i) + 1) / double(n) - 1);
     Shape shape(size_t(dims) + 2, SInt(1));
     shape[size_t(1 + axis)] = n;
@@ -165,10 +172,14 @@ Values affine_grid(OpCall& op) {
 // the result.
 Values roi_align(OpCall& op) {
   const Tensor &x = op.in(0), &rois = op.in(1);
+  if (x.rank() != 4 || rois.rank() != 2 || !(rois.size(1) == 4) || op.in(2).rank() != 1 ||
+      !(op.in(2).size(0) == rois.size(0)))
+    op.fail("regions " + to_string(rois.shape()) + " and their images " + to_string(op.in(2).shape()) +
+            " must be (regions, 4) and (regions), the input " + to_string(x.shape()) + " (N, C, H, W)");
+  op.check_positions(2, x.size(0));
   std::string mode = op.node.text("mode", "avg");
   bool half = op.opset >= 16 && op.node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   int64_t oh = op.node.integer("output_height", 1), ow = op.node.integer("output_width", 1);
-  if (oh < 1 || ow < 1) op.fail("output_height and output_width must be positive");
   int64_t ratio = op.node.integer("sampling_ratio", 0), height = known(x.size(2)), width = known(x.size(3));
   double scale = op.node.number("spatial_scale", 1);
   SInt regions = rois.size(0);
@@ -251,9 +262,15 @@ Values deform_conv(OpCall& op) {
   std::vector<int64_t> stride = op.node.integers("strides", {1, 1}),
                        dilation = op.node.integers("dilations", {1, 1}),
                        pads = op.node.integers("pads", {0, 0, 0, 0});
-  if (group < 1 || offset_group < 1 || channels % offset_group || channels % group || results % group ||
-      stride.size() != 2 || dilation.size() != 2 || pads.size() != 4)
-    op.fail("groups, strides, dilations or pads do not fit");
+  if (channels % offset_group || channels % group || results % group)
+    op.fail("groups do not divide the channels of input " + to_string(x.shape()) + " and weight " +
+            to_string(w.shape()));
+  auto size_after = [&](int64_t n, int64_t k, size_t d) {
+    return (n + pads[d] + pads[d + 2] - (k - 1) * dilation[d] - 1) / stride[d] + 1;
+  };
+  if (oh != size_after(known(x.size(2)), kh, 0) || ow != size_after(known(x.size(3)), kw, 1))
+    op.fail("offsets " + to_string(offset.shape()) + " do not fit the input " + to_string(x.shape()) +
+            " and the weight " + to_string(w.shape()));
   DType wide = sum_dtype(x.dtype());
   SInt batch = x.size(0), rows = batch * SInt(offset_group);
   int64_t places = taps_count * oh * ow;
@@ -289,6 +306,8 @@ Values col2im(OpCall& op) {
   const Tensor& x = op.in(0);
   std::vector<int64_t> image = op.ints(1), block = op.ints(2);
   size_t dims = image.size();
+  if (dims < 1 || x.rank() != 3)
+    op.fail("the input must be (N, C * block, columns), its shape is " + to_string(x.shape()));
   std::vector<int64_t> stride = op.node.integers("strides"), dilation = op.node.integers("dilations"),
                        pads = op.node.integers("pads");
   if (stride.empty()) stride.assign(dims, 1);
@@ -305,6 +324,9 @@ Values col2im(OpCall& op) {
   for (size_t d = 0; d < dims; ++d) entries *= double(image[d]) * double(block[d]);
   op.check_table(entries, "an image");
   for (size_t d = 0; d < dims; ++d) {
+    if (image[d] + pads[d] + pads[d + dims] < dilation[d] * (block[d] - 1) + 1)
+      op.fail("a block of " + std::to_string(block[d]) + " does not fit an image of " +
+              std::to_string(image[d]));
     steps[d] = (image[d] + pads[d] + pads[d + dims] - dilation[d] * (block[d] - 1) - 1) / stride[d] + 1;
     cells *= image[d], taps *= block[d], columns *= steps[d];
   }

@@ -62,25 +62,28 @@ Values modulo(OpCall& op) {
 }
 
 Values bit_shift(OpCall& op) {
-  std::string way = op.node.text("direction", "");
-  if (way != "LEFT" && way != "RIGHT") op.fail("direction must be LEFT or RIGHT, not \"" + way + "\"");
-  return {way == "LEFT" ? op.in(0).shl(op.in(1)) : op.in(0).shr(op.in(1))};
+  return {op.node.text("direction", "") == "LEFT" ? op.in(0).shl(op.in(1)) : op.in(0).shr(op.in(1))};
 }
 
 // Max, Min, Sum, Mean take any number of inputs.
-template <Tensor (*F)(const Tensor&, const Tensor&)> Tensor folded(OpCall& op) {
-  std::vector<Tensor> all = op.all();
-  if (all.empty()) op.fail("at least one input is needed");
+template <Tensor (*F)(const Tensor&, const Tensor&)> Tensor folded(std::vector<Tensor> all) {
   Tensor out = all[0];
   for (size_t i = 1; i < all.size(); ++i) out = F(out, all[i]);
   return out;
 }
 Tensor larger(const Tensor& a, const Tensor& b) { return a.maximum(b); }
 Tensor smaller(const Tensor& a, const Tensor& b) { return a.minimum(b); }
-Values max_of(OpCall& op) { return {folded<larger>(op)}; }
-Values min_of(OpCall& op) { return {folded<smaller>(op)}; }
-Values sum_of(OpCall& op) { return {folded<add>(op)}; }
-Values mean_of(OpCall& op) { return {folded<add>(op) / double(op.all().size())}; }
+Values max_of(OpCall& op) { return {folded<larger>(op.all())}; }
+Values min_of(OpCall& op) { return {folded<smaller>(op.all())}; }
+// Partial sums of small floats may leave their range where the result does not.
+Tensor wide_sum(OpCall& op) {
+  std::vector<Tensor> all = op.all();
+  for (Tensor& t : all)
+    if (is_float(t.dtype())) t = t.cast(sum_dtype(t.dtype()));
+  return folded<add>(all);
+}
+Values sum_of(OpCall& op) { return {wide_sum(op).cast(op.in(0).dtype())}; }
+Values mean_of(OpCall& op) { return {(wide_sum(op) / double(op.all().size())).cast(op.in(0).dtype())}; }
 
 Values clip(OpCall& op) {
   Tensor x = op.in(0), low, high;
@@ -172,10 +175,9 @@ Values gelu(OpCall& op) {
 }
 Values fast_gelu(OpCall& op) { // com.microsoft: an optional bias is added first
   const Tensor& x = op.in(0);
-  Tensor t = op.has(1) ? x + op.in(1) : x;
-  return {gelu_tanh(wide(t)).cast(x.dtype())};
+  return {gelu_tanh(op.has(1) ? wide(x) + wide(op.in(1)) : wide(x)).cast(x.dtype())};
 }
-Values bias_gelu(OpCall& op) { return {gelu_erf(wide(op.in(0) + op.in(1))).cast(op.in(0).dtype())}; }
+Values bias_gelu(OpCall& op) { return {gelu_erf(wide(op.in(0)) + wide(op.in(1))).cast(op.in(0).dtype())}; }
 Values quick_gelu(OpCall& op) {
   double alpha = op.node.number("alpha", 1.702f);
   return activation(op, [&](const Tensor& x) { return x * (x * alpha).sigmoid(); });

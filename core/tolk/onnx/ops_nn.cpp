@@ -6,6 +6,8 @@
 
 #include "tolk/base/error.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_activation.h"
+#include "tolk/onnx/ops_window.h"
 
 namespace tolk::onnx {
 namespace {
@@ -15,8 +17,11 @@ using Pads = std::vector<std::pair<int64_t, int64_t>>;
 
 Values matmul(OpCall& op) { return {op.in(0).matmul(op.in(1))}; }
 
-Values gemm(OpCall& op) {
+// alpha * A * B + beta * C, in the type that sums are taken in.
+Tensor gemm_of(OpCall& op) {
   Tensor a = op.in(0), b = op.in(1);
+  if (a.rank() != 2 || b.rank() != 2)
+    op.fail("A " + to_string(a.shape()) + " and B " + to_string(b.shape()) + " must be matrices");
   if (op.node.integer("transA", 0)) a = a.transpose(0, 1);
   if (op.node.integer("transB", 0)) b = b.transpose(0, 1);
   double alpha = op.node.number("alpha", 1), beta = op.node.number("beta", 1);
@@ -27,12 +32,48 @@ Values gemm(OpCall& op) {
     return (t.cast(DType::F64) * factor).cast(t.dtype());
   };
   Tensor y = scaled(a.matmul_as(b, wide), alpha);
-  if (op.has(2)) y = y + scaled(op.in(2).cast(wide), beta);
-  return {y.cast(dtype)};
+  if (op.has(2)) {
+    Shape product = y.shape();
+    y = y + scaled(op.in(2).cast(wide), beta);
+    if (!(y.shape() == product))
+      op.fail("C " + to_string(op.in(2).shape()) + " does not broadcast to the product " +
+              to_string(product));
+  }
+  return y;
 }
 
-// Explicit pads, or those that auto_pad asks for. `size`, `span` (kernel with dilation) and `stride` per
-// spatial axis.
+Values gemm(OpCall& op) { return {gemm_of(op).cast(op.in(0).dtype())}; }
+
+// com.microsoft: a product with an activation behind it.
+Values fused_gemm(OpCall& op) {
+  const ActivationRow& row = activation_row(op, op.node.text("activation", ""));
+  double alpha = op.node.number("activation_alpha", float(row.alpha)),
+         beta = op.node.number("activation_beta", float(row.beta));
+  return {activation_of(row, alpha, beta)(gemm_of(op)).cast(op.in(0).dtype())};
+}
+
+// com.microsoft: a product of matrices whose axes are reordered first. A batch transpose moves the first axis of
+// (rows, batch..., columns) before the last.
+Values fused_matmul(OpCall& op) {
+  auto arranged = [&](const Tensor& t, const char* batch, const char* last) {
+    Tensor out = t;
+    if (t.rank() > 2 && op.node.integer(batch, 0)) {
+      Axes order;
+      for (int64_t i = 1; i + 1 < t.rank(); ++i) order.push_back(i);
+      order.push_back(0), order.push_back(t.rank() - 1);
+      out = t.permute(order);
+    }
+    return t.rank() > 1 && op.node.integer(last, 0) ? out.transpose(-1, -2) : out;
+  };
+  const Tensor& a = op.in(0);
+  DType wide = is_float(a.dtype()) ? sum_dtype(a.dtype()) : a.dtype();
+  Tensor y =
+      arranged(a, "transBatchA", "transA").matmul_as(arranged(op.in(1), "transBatchB", "transB"), wide);
+  double alpha = op.node.number("alpha", 1);
+  return {(alpha == 1 ? y : y * alpha).cast(a.dtype())};
+}
+
+// Explicit pads, or those that auto_pad asks for. `span` (kernel with dilation) and `stride` per spatial axis.
 Pads pads_of(OpCall& op, const Tensor& x, const std::vector<int64_t>& span,
              const std::vector<int64_t>& stride) {
   size_t dims = span.size();
@@ -45,24 +86,10 @@ Pads pads_of(OpCall& op, const Tensor& x, const std::vector<int64_t>& span,
       int64_t total = std::max<int64_t>(0, (out - 1) * stride[i] + span[i] - n), less = total / 2;
       pads[i] = automatic == "SAME_UPPER" ? std::pair{less, total - less} : std::pair{total - less, less};
     } else if (automatic != "VALID" && !flat.empty()) {
-      if (flat.size() != 2 * dims)
-        op.fail("pads has " + std::to_string(flat.size()) + " entries, " + std::to_string(2 * dims) +
-                " are needed");
       pads[i] = {flat[i], flat[i + dims]};
     }
   }
   return pads;
-}
-
-std::vector<int64_t> ints_or_ones(OpCall& op, const char* name, size_t dims) {
-  std::vector<int64_t> v = op.node.integers(name);
-  if (v.empty()) v.assign(dims, 1);
-  if (v.size() != dims)
-    op.fail(std::string(name) + " has " + std::to_string(v.size()) + " entries for " + std::to_string(dims) +
-            " spatial axes");
-  for (int64_t x : v)
-    if (x < 1) op.fail(std::string(name) + " must be positive");
-  return v;
 }
 
 std::vector<int64_t> spans(const std::vector<int64_t>& kernel, const std::vector<int64_t>& dilation) {
@@ -70,6 +97,32 @@ std::vector<int64_t> spans(const std::vector<int64_t>& kernel, const std::vector
   for (size_t i = 0; i < kernel.size(); ++i) out.push_back((kernel[i] - 1) * dilation[i] + 1);
   return out;
 }
+
+std::vector<int64_t> ints_or_ones(OpCall& op, const char* name, size_t dims) {
+  std::vector<int64_t> v = op.node.integers(name);
+  if (v.empty()) v.assign(dims, 1);
+  return v;
+}
+
+} // namespace
+
+Tensor::Conv conv_of(OpCall& op, const Tensor& x, const Tensor& w) {
+  if (w.rank() < 3 || w.rank() != x.rank())
+    op.fail("input " + to_string(x.shape()) + " and weight " + to_string(w.shape()) +
+            " must both have two axes and the spatial ones");
+  size_t dims = size_t(w.rank()) - 2;
+  Tensor::Conv how;
+  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
+  how.groups = op.node.integer("group", 1);
+  std::vector<int64_t> kernel, given = op.node.integers("kernel_shape");
+  for (size_t i = 0; i < dims; ++i) kernel.push_back(w.size(int64_t(2 + i)).value("a kernel"));
+  if (!given.empty() && given != kernel)
+    op.fail("kernel_shape " + io::shape_text(given) + " is not that of the weight " + to_string(w.shape()));
+  how.padding = pads_of(op, x, spans(kernel, how.dilation), how.stride);
+  return how;
+}
+
+namespace {
 
 // A constant weight is stored once with the output channels innermost, so that kernels read vectors of them.
 Tensor channels_innermost(OpCall& op, const Tensor& w, int64_t groups) {
@@ -83,31 +136,46 @@ Tensor channels_innermost(OpCall& op, const Tensor& w, int64_t groups) {
 }
 
 Values conv(OpCall& op) {
-  const Tensor& x = op.in(0);
-  Tensor w = op.in(1);
-  if (w.rank() < 3)
-    op.fail("the weight needs at least one spatial axis, its shape is " + to_string(w.shape()));
-  size_t dims = size_t(w.rank()) - 2;
-  Tensor::Conv how;
-  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
-  how.groups = op.node.integer("group", 1);
-  std::vector<int64_t> kernel;
-  for (size_t i = 0; i < dims; ++i) kernel.push_back(w.size(int64_t(2 + i)).value("Conv"));
-  how.padding = pads_of(op, x, spans(kernel, how.dilation), how.stride);
+  const Tensor &x = op.in(0), &w = op.in(1);
+  Tensor::Conv how = conv_of(op, x, w);
   return {x.conv(channels_innermost(op, w, how.groups), op.in_or(2, Tensor()), how)};
+}
+
+// com.microsoft: conv(X, W) + B + Z with an activation behind it.
+Values fused_conv(OpCall& op) {
+  const Tensor &x = op.in(0), &w = op.in(1);
+  Tensor::Conv how = conv_of(op, x, w);
+  Tensor y = x.conv(channels_innermost(op, w, how.groups), op.in_or(2, Tensor()), how);
+  if (op.has(3)) {
+    if (!(op.in(3).shape() == y.shape()))
+      op.fail("input 3 " + to_string(op.in(3).shape()) + " must have the result's shape " +
+              to_string(y.shape()));
+    y = y + op.in(3);
+  }
+  std::string name = op.node.text("activation", "");
+  std::vector<float> given = op.node.numbers("activation_params");
+  if (name.empty()) return {y};
+  if (name == "Clip") {
+    if (given.size() != 2) op.fail("activation_params must be the two bounds of Clip");
+    return {y.clip(like(y, given[0]), like(y, given[1]))};
+  }
+  const ActivationRow& row = activation_row(op, name);
+  return {
+      activation_of(row, given.empty() ? row.alpha : given[0], given.size() < 2 ? row.beta : given[1])(y)};
 }
 
 Values conv_transpose(OpCall& op) {
   const Tensor &x = op.in(0), &w = op.in(1);
-  if (w.rank() < 3)
-    op.fail("the weight needs at least one spatial axis, its shape is " + to_string(w.shape()));
+  Tensor::Conv how = conv_of(op, x, w);
+  how.padding.clear();
   size_t dims = size_t(w.rank()) - 2;
-  Tensor::Conv how;
-  how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
-  how.groups = op.node.integer("group", 1);
   std::vector<int64_t> extra = op.node.integers("output_padding"), wanted = op.node.integers("output_shape"),
                        flat = op.node.integers("pads");
   extra.resize(dims, 0);
+  // Some exporters list the batch and the channels too.
+  if (!wanted.empty() && wanted.size() != dims && wanted.size() != dims + 2)
+    op.fail("output_shape has " + std::to_string(wanted.size()) + " entries for " + std::to_string(dims) +
+            " spatial axes");
   if (wanted.size() > dims) wanted.erase(wanted.begin(), wanted.end() - int64_t(dims));
   std::string automatic = op.node.text("auto_pad", "NOTSET");
   for (size_t i = 0; i < dims; ++i) {
@@ -129,32 +197,59 @@ Values conv_transpose(OpCall& op) {
   return {x.conv_transpose(w, op.in_or(2, Tensor()), how, extra)};
 }
 
+// Size of a pool's result along a spatial axis, by the formula of the specification; 0 and less: no window fits.
+int64_t pooled_size(const Tensor& x, const Tensor::Pool& how, size_t i) {
+  int64_t span = (how.kernel[i] - 1) * how.dilation[i] + 1,
+          room =
+              x.size(int64_t(2 + i)).value("pooling") + how.padding[i].first + how.padding[i].second - span,
+          step = how.stride[i];
+  return room >= 0 ? room / step + 1 : -((-room + step - 1) / step) + 1;
+}
+
+} // namespace
+
 Tensor::Pool pool_of(OpCall& op, const Tensor& x) {
   Tensor::Pool how;
   how.kernel = op.node.require_integers("kernel_shape");
   size_t dims = how.kernel.size();
-  if (x.rank() != int64_t(dims) + 2)
+  if (dims == 0 || x.rank() != int64_t(dims) + 2)
     op.fail("kernel_shape has " + std::to_string(dims) + " axes, the input " + to_string(x.shape()));
   how.stride = ints_or_ones(op, "strides", dims), how.dilation = ints_or_ones(op, "dilations", dims);
   how.padding = pads_of(op, x, spans(how.kernel, how.dilation), how.stride);
   how.ceil_mode = op.node.integer("ceil_mode", 0) != 0;
-  for (size_t i = 0; i < dims; ++i) {
-    int64_t room = x.size(int64_t(2 + i)).value("pooling") + how.padding[i].first + how.padding[i].second;
-    // A window may hang over the end by less than a stride; see Tensor::pool_windows.
-    if ((how.kernel[i] - 1) * double(how.dilation[i]) + 1 >= double(room) + double(how.stride[i]))
-      op.fail("a kernel of " + std::to_string(how.kernel[i]) + " does not fit the " + std::to_string(room) +
-              " elements of axis " + std::to_string(2 + i) + " with its padding");
-  }
+  for (size_t i = 0; i < dims; ++i)
+    if (pooled_size(x, how, i) < 0)
+      op.fail("a kernel of " + std::to_string(how.kernel[i]) + " does not fit the axis " +
+              std::to_string(2 + i) + " of " + to_string(x.shape()) + " with its padding");
   return how;
 }
 
+bool pool_is_empty(const Tensor& x, const Tensor::Pool& how, Shape& shape) {
+  if (how.ceil_mode) return false;
+  bool empty = false;
+  shape = {x.size(0), x.size(1)};
+  for (size_t i = 0; i < how.kernel.size(); ++i) {
+    int64_t n = pooled_size(x, how, i);
+    empty |= n == 0;
+    shape.emplace_back(n);
+  }
+  return empty;
+}
+
+namespace {
+
 Values average_pool(OpCall& op) {
-  return {op.in(0).avg_pool(pool_of(op, op.in(0)), op.node.integer("count_include_pad", 0) != 0)};
+  const Tensor& x = op.in(0);
+  Tensor::Pool how = pool_of(op, x);
+  if (Shape none; pool_is_empty(x, how, none)) return {Tensor::zeros(none, x.dtype())};
+  return {x.avg_pool(how, op.node.integer("count_include_pad", 0) != 0)};
 }
 
 Values max_pool(OpCall& op) {
   const Tensor& x = op.in(0);
   Tensor::Pool how = pool_of(op, x);
+  if (Shape none; pool_is_empty(x, how, none))
+    return {Tensor::zeros(none, x.dtype()), Tensor::zeros(none, DType::I64)};
   Tensor y = x.max_pool(how);
   if (!op.wants(1)) return {y};
   // Where each maximum stands in the flattened input: the same windows over the positions, padding below
@@ -181,34 +276,44 @@ Values max_pool(OpCall& op) {
   return {y, hit.where(places, Tensor::constant(DType::I64, int64_t(1) << 62)).min(last)};
 }
 
+// (sum of |x|^p)^(1/p), with powers and sums in a type that holds them.
 Values lp_pool(OpCall& op) {
   const Tensor& x = op.in(0);
   Tensor::Pool how = pool_of(op, x);
-  double p = double(op.node.integer("p", 2));
+  if (Shape none; pool_is_empty(x, how, none)) return {Tensor::zeros(none, x.dtype())};
+  double p = op.real("p", 2);
+  Tensor wide = x.cast(sum_dtype(least_float(x.dtype())));
   Axes last;
   for (size_t i = 0; i < how.kernel.size(); ++i) last.push_back(-1 - int64_t(i));
-  Tensor powers = x.abs().pow(like(x, p)).pool_windows(how, 0).sum(last);
-  return {powers.pow(like(x, 1 / p))};
+  Tensor powers = wide.abs().pow(like(wide, p)).pool_windows(how, 0).sum(last);
+  return {powers.pow(like(wide, 1 / p)).cast(x.dtype())};
 }
 
-Axes spatial_axes(const Tensor& x) {
+Axes spatial_axes(OpCall& op, const Tensor& x) {
+  if (x.rank() < 3) op.fail("the input " + to_string(x.shape()) + " has no spatial axes");
   Axes axes;
   for (int64_t i = 2; i < x.rank(); ++i) axes.push_back(i);
   return axes;
 }
-Values global_average_pool(OpCall& op) { return {op.in(0).mean(spatial_axes(op.in(0)), true)}; }
-Values global_max_pool(OpCall& op) { return {op.in(0).max(spatial_axes(op.in(0)), true)}; }
+Values global_average_pool(OpCall& op) { return {op.in(0).mean(spatial_axes(op, op.in(0)), true)}; }
+Values global_max_pool(OpCall& op) { return {op.in(0).max(spatial_axes(op, op.in(0)), true)}; }
 Values global_lp_pool(OpCall& op) {
   const Tensor& x = op.in(0);
-  double p = double(op.node.integer("p", 2));
-  return {x.abs().pow(like(x, p)).sum(spatial_axes(x), true).pow(like(x, 1 / p))};
+  double p = op.real("p", 2);
+  Tensor wide = x.cast(sum_dtype(least_float(x.dtype())));
+  return {
+      wide.abs().pow(like(wide, p)).sum(spatial_axes(op, x), true).pow(like(wide, 1 / p)).cast(x.dtype())};
 }
 
 Values max_unpool(OpCall& op) {
   const Tensor &x = op.in(0), &places = op.in(1);
   std::vector<int64_t> kernel = op.node.require_integers("kernel_shape"), pads = op.node.integers("pads"),
                        stride = ints_or_ones(op, "strides", kernel.size());
-  pads.resize(2 * kernel.size(), 0);
+  if (x.rank() != int64_t(kernel.size()) + 2 || !(x.shape() == places.shape()))
+    op.fail("values " + to_string(x.shape()) + " and indices " + to_string(places.shape()) +
+            " must have one shape, with a spatial axis for each of the " + std::to_string(kernel.size()) +
+            " of kernel_shape");
+  if (pads.empty()) pads.assign(2 * kernel.size(), 0);
   Shape out{x.size(0), x.size(1)};
   for (size_t i = 0; i < kernel.size(); ++i)
     out.push_back((x.size(int64_t(2 + i)) - SInt(1)) * SInt(stride[i]) +
@@ -216,7 +321,10 @@ Values max_unpool(OpCall& op) {
   Shape natural = out;
   if (op.has(2)) {
     std::vector<int64_t> sizes = op.ints(2);
-    out = Shape(sizes.begin(), sizes.end());
+    out = op.shape(sizes, "output_shape");
+    if (out.size() != natural.size())
+      op.fail("output_shape has " + std::to_string(out.size()) + " entries for " +
+              std::to_string(natural.size()) + " axes");
   }
   // Positions count within the natural shape of each image; the given one may be larger.
   Tensor flat = Tensor::zeros({numel(natural)}, x.dtype())
@@ -225,6 +333,20 @@ Values max_unpool(OpCall& op) {
   std::vector<std::pair<int64_t, int64_t>> grow;
   for (size_t i = 0; i < out.size(); ++i) grow.emplace_back(0, (out[i] - natural[i]).value("MaxUnpool"));
   return {flat.pad(grow)};
+}
+
+// Labels are letters; "..." occurs once at most, and stands for what an input has more than labels. `input`: null
+// for the result's term.
+void check_einsum_term(OpCall& op, const std::string& term, const Tensor* input) {
+  size_t dots = term.find("..."), named = term.size() - (dots == std::string::npos ? 0 : 3);
+  for (size_t i = 0; i < term.size(); ++i) {
+    bool letter = (term[i] >= 'a' && term[i] <= 'z') || (term[i] >= 'A' && term[i] <= 'Z');
+    if (!letter && !(dots != std::string::npos && i >= dots && i < dots + 3))
+      op.fail("the term \"" + term + "\" is not made of letters and one \"...\"");
+  }
+  if (!input) return;
+  bool fits = dots == std::string::npos ? int64_t(named) == input->rank() : int64_t(named) <= input->rank();
+  if (!fits) op.fail("the term " + term + " does not fit shape " + to_string(input->shape()));
 }
 
 // Terms like "bij,bjk->bik": every label is an axis, summed unless it is in the result.
@@ -245,6 +367,14 @@ Values einsum(OpCall& op) {
   if (terms.size() != inputs.size())
     op.fail("the equation has " + std::to_string(terms.size()) + " terms for " +
             std::to_string(inputs.size()) + " inputs");
+  for (size_t i = 0; i < terms.size(); ++i) check_einsum_term(op, terms[i], &inputs[i]);
+  if (arrow != std::string::npos) {
+    check_einsum_term(op, right, nullptr);
+    for (size_t k = 0; k < right.size(); ++k)
+      if (right[k] != '.' &&
+          (left.find(right[k]) == std::string::npos || right.find(right[k], k + 1) != std::string::npos))
+        op.fail("the result's label " + std::string(1, right[k]) + " must occur once, and in an input");
+  }
   // "..." stands for the axes that no label names; they get upper labels that no equation can contain.
   size_t extra = 0;
   for (size_t i = 0; i < terms.size(); ++i)
@@ -261,8 +391,6 @@ Values einsum(OpCall& op) {
   std::map<char, int> uses;
   for (size_t i = 0; i < terms.size(); ++i) {
     size_t named = terms[i].size() - (terms[i].find("...") != std::string::npos ? 3 : 0);
-    if (terms[i].find("...") == std::string::npos && int64_t(named) != inputs[i].rank())
-      op.fail("term " + terms[i] + " does not fit shape " + to_string(inputs[i].shape()));
     terms[i] = spread(terms[i], size_t(inputs[i].rank()) - named);
     for (char c : terms[i]) {
       if (all.find(c) == std::string::npos) all += c;
@@ -335,6 +463,10 @@ constexpr OpRow kRows[] = {
     {"", "GlobalLpPool", 1, global_lp_pool},
     {"", "MaxUnpool", 9, max_unpool},
     {"", "Einsum", 12, einsum},
+    {"com.microsoft", "FusedMatMul", 1, fused_matmul},
+    {"com.microsoft", "TransposeMatMul", 1, fused_matmul},
+    {"com.microsoft", "FusedGemm", 1, fused_gemm},
+    {"com.microsoft", "FusedConv", 1, fused_conv},
 };
 
 } // namespace

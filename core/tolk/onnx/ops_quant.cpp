@@ -5,6 +5,8 @@
 #include "tolk/base/error.h"
 #include "tolk/dtype/scalar.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_quant.h"
+#include "tolk/onnx/ops_window.h"
 
 namespace tolk::onnx {
 namespace {
@@ -12,24 +14,43 @@ namespace {
 using Values = std::vector<GraphValue>;
 
 // Scale or zero point stretched to x: one value, one per index of `axis`, or one per block of it.
-Tensor stretched(OpCall& op, const Tensor& v, const Tensor& x, int64_t axis, int64_t block) {
-  if (v.rank() == 0 || (v.rank() == 1 && v.numel() == 1)) return v.reshape({});
-  if (axis < 0) axis += x.rank();
-  if (axis < 0 || axis >= x.rank()) op.fail("axis is out of range");
-  if (v.rank() == 1) {
+Tensor stretched(OpCall& op, const Tensor& v, const Tensor& x, int64_t block) {
+  if (v.rank() == 0 || (v.rank() == 1 && v.numel() == 1 && block == 0)) return v.reshape({});
+  int64_t axis = op.axis("axis", 1, x.rank());
+  auto misfit = [&](const std::string& wanted) {
+    op.fail("a scale or zero point of shape " + to_string(v.shape()) + " does not fit the input " +
+            to_string(x.shape()) + ": " + wanted);
+  };
+  if (v.rank() == 1 && block == 0) {
+    if (!(v.size(0) == x.size(axis)))
+      misfit("one for each index of axis " + std::to_string(axis) + " is needed");
     Shape line(x.shape().size(), SInt(1));
     line[size_t(axis)] = v.size(0);
     return v.reshape(line);
   }
-  if (block < 1) op.fail("a scale of shape " + to_string(v.shape()) + " needs block_size");
-  std::vector<int64_t> pick;
+  if (block < 1) misfit("more than one axis needs block_size");
   int64_t n = x.size(axis).value("blocked quantisation");
+  bool fits = v.rank() == x.rank() && v.size(axis) == (n + block - 1) / block;
+  for (int64_t d = 0; fits && d < x.rank(); ++d) fits = d == axis || v.size(d) == x.size(d);
+  if (!fits)
+    misfit("one for each block of " + std::to_string(block) + " along axis " + std::to_string(axis) +
+           " is needed");
+  std::vector<int64_t> pick;
   for (int64_t i = 0; i < n; ++i) pick.push_back(i / block);
   return v.gather(Tensor::from(pick, {n}, op.importer.device()), axis);
 }
 
-// Rounds x / scale to nearest even, adds the zero point and saturates to the integer type; floats saturate by
-// the cast.
+// The zero point, input 2, stretched to x; undefined when it is left out.
+Tensor stretched_zero(OpCall& op, const Tensor& x, int64_t block) {
+  if (!op.has(2)) return {};
+  if (!(op.in(2).shape() == op.in(1).shape()) && !(op.in(1).numel() == 1 && op.in(2).numel() == 1))
+    op.fail("scale " + to_string(op.in(1).shape()) + " and zero point " + to_string(op.in(2).shape()) +
+            " must have one shape");
+  return stretched(op, op.in(2), x, block);
+}
+
+} // namespace
+
 Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
   DType wide = promote(promote(x.dtype(), scale.dtype()), DType::F32);
   Tensor q = x.cast(wide) / scale.cast(wide);
@@ -44,17 +65,6 @@ Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType
   return q.clip(like(q, double(int_min(to))), like(q, double(int_max(to)))).cast(carrier_of(to));
 }
 
-Values quantize_linear(OpCall& op) {
-  const Tensor& x = op.in(0);
-  int64_t axis = op.node.integer("axis", 1), block = op.node.integer("block_size", 0);
-  DType to = op.has(2) ? op.type(2)
-             : op.node.integer("output_dtype", 0)
-                 ? dtype_from_code(op, op.node.integer("output_dtype", 0), true)
-                 : DType::U8;
-  Tensor zero = op.has(2) ? stretched(op, op.in(2), x, axis, block) : Tensor();
-  return {narrow_value(quantised(x, stretched(op, op.in(1), x, axis, block), zero, to), to)};
-}
-
 Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
   if (is_float(x.dtype())) {
     Tensor f = x.cast(DType::F32);
@@ -65,25 +75,43 @@ Tensor dequantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DTy
   return (i.cast(DType::F32) * scale.cast(DType::F32)).cast(to);
 }
 
+namespace {
+
+Values quantize_linear(OpCall& op) {
+  const Tensor& x = op.in(0);
+  int64_t block = op.node.integer("block_size", 0);
+  DType to = op.has(2) ? op.type(2)
+             : op.node.integer("output_dtype", 0)
+                 ? dtype_from_code(op, op.node.integer("output_dtype", 0), true)
+                 : DType::U8;
+  Tensor zero = stretched_zero(op, x, block);
+  return {narrow_value(quantised(x, stretched(op, op.in(1), x, block), zero, to), to)};
+}
+
 Values dequantize_linear(OpCall& op) {
   const Tensor& x = op.in(0);
-  int64_t axis = op.node.integer("axis", 1), block = op.node.integer("block_size", 0);
+  int64_t block = op.node.integer("block_size", 0);
   DType to = op.node.integer("output_dtype", 0) ? dtype_from_code(op, op.node.integer("output_dtype", 0))
                                                 : op.in(1).dtype();
-  Tensor zero = op.has(2) ? stretched(op, op.in(2), x, axis, block) : Tensor();
-  return {dequantised(x, stretched(op, op.in(1), x, axis, block), zero, to)};
+  Tensor zero = stretched_zero(op, x, block);
+  return {dequantised(x, stretched(op, op.in(1), x, block), zero, to)};
 }
 
 Values dynamic_quantize_linear(OpCall& op) {
-  const Tensor& x = op.in(0);
+  DynamicallyQuantised q = dynamically_quantised(op.in(0));
+  return {q.values, q.scale, q.zero};
+}
+
+} // namespace
+
+DynamicallyQuantised dynamically_quantised(const Tensor& x) {
   Tensor low = x.min().minimum(like(x, 0)), high = x.max().maximum(like(x, 0));
-  Tensor scale = (high - low) / 255.0;
+  // A tensor of zeros would divide by zero.
+  Tensor scale = equal(high, low).where(like(x, 1), (high - low) / 255.0);
   Tensor zero = (like(x, 0) - low / scale).clip(like(x, 0), like(x, 255)).round().cast(DType::U8);
   return {quantised(x, scale, zero, DType::U8), scale, zero};
 }
 
-// x minus its zero point, in 32-bit integers. A zero point per row (of the first) or column (of the second)
-// is 1-D.
 Tensor centred(const Tensor& x, const Tensor& zero, bool rows) {
   Tensor i = x.cast(DType::I32);
   if (!zero.defined()) return i;
@@ -95,35 +123,11 @@ Tensor centred(const Tensor& x, const Tensor& zero, bool rows) {
   return i - z;
 }
 
+namespace {
+
 Values matmul_integer(OpCall& op) {
   return {
       centred(op.in(0), op.in_or(2, Tensor()), true).matmul(centred(op.in(1), op.in_or(3, Tensor()), false))};
-}
-
-Tensor::Conv conv_of(OpCall& op, const Tensor& x, const Tensor& w) {
-  size_t dims = size_t(w.rank()) - 2;
-  Tensor::Conv how;
-  how.stride = op.node.integers("strides"), how.dilation = op.node.integers("dilations"),
-  how.groups = op.node.integer("group", 1);
-  how.stride.resize(dims, 1), how.dilation.resize(dims, 1);
-  std::vector<int64_t> flat = op.node.integers("pads");
-  flat.resize(2 * dims, 0);
-  std::string automatic = op.node.text("auto_pad", "NOTSET");
-  for (size_t i = 0; i < dims; ++i) {
-    std::pair<int64_t, int64_t> pad{flat[i], flat[i + dims]};
-    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-      int64_t n = x.size(int64_t(2 + i)).value("ConvInteger"), s = how.stride[i];
-      int64_t total = std::max<int64_t>(
-          0, ((n + s - 1) / s - 1) * s + (w.size(int64_t(2 + i)).value("ConvInteger") - 1) * how.dilation[i] +
-                 1 - n);
-      pad = automatic == "SAME_UPPER" ? std::pair{total / 2, total - total / 2}
-                                      : std::pair{total - total / 2, total / 2};
-    } else if (automatic == "VALID") {
-      pad = {0, 0};
-    }
-    how.padding.push_back(pad);
-  }
-  return how;
 }
 
 // (M) as (M, 1, 1, ...): one value per output channel of a weight.
@@ -134,8 +138,18 @@ Tensor per_output(const Tensor& v, const Tensor& w) {
   return v.reshape(shape);
 }
 
+// A scale or zero point of the weight w is one number, or one for each output channel.
+void check_outputs(OpCall& op, size_t i, const Tensor& w) {
+  if (op.has(i) && w.rank() > 0 && !(op.in(i).numel() == 1) && !(op.in(i).numel() == w.size(0)))
+    op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) +
+            " must be one number, or one for each "
+            "of the outputs of the weight " +
+            to_string(w.shape()));
+}
+
 Values conv_integer(OpCall& op) {
   Tensor x = op.in(0).cast(DType::I32), w = op.in(1).cast(DType::I32);
+  check_outputs(op, 3, w);
   if (op.has(2)) x = x - op.in(2).cast(DType::I32).reshape({});
   if (op.has(3)) w = w - per_output(op.in(3).cast(DType::I32), w);
   return {x.conv(w, Tensor(), conv_of(op, x, w))};
@@ -155,6 +169,8 @@ Values qlinear_matmul(OpCall& op) {
 }
 
 Values qlinear_conv(OpCall& op) {
+  check_outputs(op, 4, op.in(3));
+  check_outputs(op, 5, op.in(3));
   Tensor x = op.in(0).cast(DType::I32) - op.in(2).cast(DType::I32).reshape({});
   Tensor w = op.in(3).cast(DType::I32) - per_output(op.in(5).cast(DType::I32), op.in(3));
   Tensor sum = x.conv(w, op.in_or(8, Tensor()), conv_of(op, x, w));

@@ -55,8 +55,7 @@ Tensor normal(const Shape& shape, uint64_t seed) {
 
 Shape wanted_shape(OpCall& op, bool like_input) {
   if (like_input) return op.in(0).shape();
-  std::vector<int64_t> sizes = op.node.require_integers("shape");
-  return Shape(sizes.begin(), sizes.end());
+  return op.shape(op.node.require_integers("shape"), "shape");
 }
 DType wanted_type(OpCall& op, DType missing) {
   return op.node.find("dtype") ? dtype_from_code(op, op.node.integer("dtype", 1)) : missing;
@@ -84,6 +83,8 @@ Values bernoulli(OpCall& op) {
 Values multinomial(OpCall& op) {
   const Tensor& x = op.in(0);
   int64_t samples = op.node.integer("sample_size", 1);
+  if (x.rank() != 2 || x.size(1) == 0)
+    op.fail("the input must be (rows, classes), its shape is " + to_string(x.shape()));
   Tensor sums = x.cast(DType::F32).softmax(-1).cumsum(-1); // (N, C)
   Tensor u = uniform({x.size(0), samples}, seed_of(op)) * sums.narrow(1, x.size(1) - SInt(1), 1);
   Tensor below = (sums.unsqueeze(1) <= u.unsqueeze(2)).cast(DType::I64).sum({2});
@@ -95,6 +96,7 @@ Values dropout(OpCall& op) {
   const Tensor& x = op.in(0);
   bool training = op.opset >= 12 && op.has(2) && op.importer.truth(op.value(2));
   double ratio = op.opset >= 12 ? (op.has(1) ? op.float_at(1) : 0.5) : double(op.node.number("ratio", 0.5f));
+  if (!(ratio >= 0 && ratio <= 1)) op.fail("ratio must be 0 to 1, it is " + std::to_string(ratio));
   DType mask_type = op.opset >= 10 ? DType::BOOL : x.dtype();
   if (!training || ratio == 0) return {x, Tensor::constant(mask_type, 1, x.shape())};
   Tensor kept = uniform(x.shape(), seed_of(op)) >= ratio;

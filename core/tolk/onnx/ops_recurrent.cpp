@@ -4,29 +4,26 @@
 
 #include "tolk/base/error.h"
 #include "tolk/onnx/importer.h"
+#include "tolk/onnx/ops_activation.h"
 
 namespace tolk::onnx {
 namespace {
 
 using Values = std::vector<GraphValue>;
-using Activation = std::function<Tensor(const Tensor&)>;
 
-Activation activation_named(OpCall& op, const std::string& name, double alpha, double beta) {
-  std::string key;
-  for (char c : name) key += char(std::tolower(c));
-  if (key == "sigmoid") return [](const Tensor& x) { return x.sigmoid(); };
-  if (key == "tanh") return [](const Tensor& x) { return x.tanh(); };
-  if (key == "relu") return [](const Tensor& x) { return x.relu(); };
-  if (key == "softsign") return [](const Tensor& x) { return x / (x.abs() + 1.0); };
-  if (key == "softplus") return [](const Tensor& x) { return x.softplus(); };
-  if (key == "affine") return [=](const Tensor& x) { return x * alpha + beta; };
-  if (key == "leakyrelu") return [=](const Tensor& x) { return (x < 0).where(x * alpha, x); };
-  if (key == "thresholdedrelu") return [=](const Tensor& x) { return (x > alpha).where(x, like(x, 0)); };
-  if (key == "scaledtanh") return [=](const Tensor& x) { return (x * beta).tanh() * alpha; };
-  if (key == "hardsigmoid")
-    return [=](const Tensor& x) { return (x * alpha + beta).clip(like(x, 0), like(x, 1)); };
-  if (key == "elu") return [=](const Tensor& x) { return (x < 0).where(x.expm1() * alpha, x); };
-  op.fail("activation \"" + name + "\" is not known");
+// The functions of `names`. activation_alpha and activation_beta are consumed, in order, by those that take one.
+std::vector<Activation> activations_of(OpCall& op, const std::vector<std::string>& names) {
+  std::vector<float> alphas = op.node.numbers("activation_alpha"), betas = op.node.numbers("activation_beta");
+  size_t next_alpha = 0, next_beta = 0;
+  std::vector<Activation> functions;
+  for (const std::string& name : names) {
+    const ActivationRow& row = activation_row(op, name);
+    double alpha = row.alpha, beta = row.beta;
+    if (row.takes_alpha && next_alpha < alphas.size()) alpha = alphas[next_alpha++];
+    if (row.takes_beta && next_beta < betas.size()) beta = betas[next_beta++];
+    functions.push_back(activation_of(row, alpha, beta));
+  }
+  return functions;
 }
 
 // What the three kinds share: directions, layout, sequence lengths, clipping, and the iteration over time.
@@ -48,24 +45,34 @@ struct Layer {
     std::string way = op.node.text("direction", "forward");
     if ((way == "bidirectional") != (directions == 2))
       op.fail("direction " + way + " does not fit weights for " + std::to_string(directions) + " directions");
+    check_shapes();
     bias = op.has(3) ? op.in(3) : Tensor::zeros({directions, 2 * gates * hidden}, x.dtype());
     if (op.has(4)) lengths = op.in(4).cast(DType::I64).reshape({batch, 1});
     std::vector<std::string> names = op.node.texts("activations");
-    std::vector<float> alphas = op.node.numbers("activation_alpha"),
-                       betas = op.node.numbers("activation_beta");
     for (int64_t d = 0; d < directions && op.node.texts("activations").empty(); ++d)
       names.insert(names.end(), defaults.begin(), defaults.end());
     if (names.size() != per_direction * size_t(directions))
       op.fail("activations must name " + std::to_string(per_direction) + " functions a direction");
-    for (size_t i = 0; i < names.size(); ++i)
-      functions.push_back(activation_named(op, names[i],
-                                           i < alphas.size() ? alphas[i] : default_alpha(names[i]),
-                                           i < betas.size() ? betas[i] : 0.5f));
+    functions = activations_of(op, names);
   }
-  static double default_alpha(const std::string& name) {
-    if (name == "LeakyRelu") return 0.01;
-    if (name == "HardSigmoid") return 0.2;
-    return 1;
+  void check_shape(size_t input, const Tensor& given, const Shape& wanted) const {
+    if (!(given.shape() == wanted))
+      op.fail("input " + std::to_string(input) + " has the shape " + to_string(given.shape()) + ", " +
+              to_string(wanted) + " is needed");
+  }
+  void check_shapes() const {
+    int64_t size = op.node.integer("hidden_size", hidden);
+    if (size != hidden)
+      op.fail("hidden_size is " + std::to_string(size) + ", the weights are for " + std::to_string(hidden));
+    if (directions < 1 || hidden < 1) op.fail("the weights are empty");
+    check_shape(1, w, {directions, gates * hidden, x.size(2)});
+    check_shape(2, r, {directions, gates * hidden, hidden});
+    if (op.has(3)) check_shape(3, op.in(3), {directions, 2 * gates * hidden});
+    if (op.has(4)) check_shape(4, op.in(4), {batch});
+    Shape state = batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+    for (size_t input : {5, 6})
+      if (op.has(input)) check_shape(input, op.in(input), state);
+    if (op.has(7)) check_shape(7, op.in(7), {directions, 3 * hidden});
   }
   bool reversed(int64_t d) const { return d == 1 || op.node.text("direction", "forward") == "reverse"; }
   Tensor weight(const Tensor& t, int64_t d) const { return t.narrow(0, d, 1).squeeze(0); }

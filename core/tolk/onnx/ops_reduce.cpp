@@ -14,7 +14,7 @@ struct Reduction {
 
 Reduction reduction(OpCall& op) {
   Reduction r;
-  r.axes = op.ints_either("axes", 1).value_or(Axes());
+  r.axes = op.axes(op.ints_either("axes", 1).value_or(Axes()), op.in(0).rank(), "axes");
   r.keep = op.node.integer("keepdims", 1) != 0;
   r.nothing = r.axes.empty() && op.node.integer("noop_with_empty_axes", 0) != 0;
   return r;
@@ -72,7 +72,8 @@ Values reduce_mean(OpCall& op) {
 Values reduce_prod(OpCall& op) {
   const Tensor& x = op.in(0);
   Reduction r = reduction(op);
-  return {r.nothing ? x : x.prod(r.axes, r.keep).cast(x.dtype())};
+  DType wide = is_float(x.dtype()) ? sum_dtype(x.dtype()) : x.dtype();
+  return {r.nothing ? x : x.cast(wide).prod(r.axes, r.keep).cast(x.dtype())};
 }
 Values reduce_max(OpCall& op) {
   Reduction r = reduction(op);
@@ -104,8 +105,10 @@ Values cumprod(OpCall& op) {
 // Before opset 13 the axes from `axis` on form one.
 template <typename F> Values along_axis(OpCall& op, F f) {
   const Tensor& x = op.in(0);
-  if (op.opset >= 13) return {f(x, op.node.integer("axis", -1))};
+  if (op.opset >= 13) return {f(x, op.axis("axis", -1, x.rank()))};
   int64_t axis = op.node.integer("axis", 1);
+  if (axis < -x.rank() || axis > x.rank())
+    op.fail("axis is " + std::to_string(axis) + ", the input has " + std::to_string(x.rank()) + " axes");
   if (axis < 0) axis += x.rank();
   SInt before = 1, after = 1;
   for (int64_t i = 0; i < x.rank(); ++i)
@@ -123,7 +126,7 @@ Values hardmax(OpCall& op) {
   return along_axis(op, [](const Tensor& x, int64_t axis) {
     Tensor first = x.argmax(axis, true);
     Shape line(x.shape().size(), SInt(1));
-    line[size_t(axis < 0 ? axis + x.rank() : axis)] = x.size(axis);
+    line[size_t(axis)] = x.size(axis);
     return equal(Tensor::arange(x.size(axis)).reshape(line), first).cast(x.dtype());
   });
 }

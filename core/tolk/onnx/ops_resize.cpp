@@ -158,6 +158,14 @@ Values resize_by(OpCall& op, const Method& m, const std::vector<int64_t>& axes,
   return {y.cast(x.dtype())};
 }
 
+// Elements of a resized axis. The product is taken in f32, the type of the scales: 10 times 0.7 are 7, though the
+// f32 next to 0.7 is below it.
+int64_t scaled_size(OpCall& op, int64_t in, double scale) {
+  float size = std::floor(float(in) * float(scale));
+  if (!(scale > 0) || !(size < 0x1p60f)) op.fail("a scale of " + std::to_string(scale) + " makes no size");
+  return int64_t(size);
+}
+
 // Versions 7 to 10: scales for every axis, no attributes but the mode.
 Values upsample(OpCall& op) {
   const Tensor& x = op.in(0);
@@ -177,7 +185,7 @@ Values upsample(OpCall& op) {
   std::vector<int64_t> axes, sizes;
   for (int64_t a = 0; a < x.rank(); ++a) {
     axes.push_back(a);
-    sizes.push_back(int64_t(std::floor(double(x.size(a).value("Resize")) * scales[size_t(a)])));
+    sizes.push_back(scaled_size(op, x.size(a).value("Resize"), scales[size_t(a)]));
   }
   return resize_by(op, m, axes, scales, sizes, {}, 0);
 }
@@ -191,7 +199,7 @@ Values resize(OpCall& op) {
   m.cubic_a = op.node.number("cubic_coeff_a", -0.75f);
   m.exclude_outside = op.node.integer("exclude_outside", 0) != 0,
   m.antialias = op.node.integer("antialias", 0) != 0;
-  std::vector<int64_t> axes = op.node.integers("axes"), sizes;
+  std::vector<int64_t> axes = op.axes(op.node.integers("axes"), x.rank(), "axes"), sizes;
   if (axes.empty())
     for (int64_t a = 0; a < x.rank(); ++a) axes.push_back(a);
   std::vector<double> scales, roi;
@@ -205,22 +213,24 @@ Values resize(OpCall& op) {
   if (given(3)) {
     sizes = op.ints(3);
     if (sizes.size() != axes.size()) op.fail("sizes must have " + std::to_string(axes.size()) + " entries");
+    for (int64_t n : sizes)
+      if (n < 1 || n > int64_t(1) << 60) op.fail("a size of " + std::to_string(n) + " is not possible");
     for (size_t k = 0; k < axes.size(); ++k)
-      scales.push_back(double(sizes[k]) / double(x.size(axes[k]).value("Resize")));
+      scales.push_back(float(sizes[k]) / float(x.size(axes[k]).value("Resize")));
     std::string policy = op.node.text("keep_aspect_ratio_policy", "stretch");
     if (policy != "stretch") {
       double s = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
                                         : *std::max_element(scales.begin(), scales.end());
       for (size_t k = 0; k < axes.size(); ++k) {
         scales[k] = s;
-        sizes[k] = int64_t(std::floor(s * double(x.size(axes[k]).value("Resize")) + 0.5));
+        sizes[k] = int64_t(std::floor(float(s) * float(x.size(axes[k]).value("Resize")) + 0.5f));
       }
     }
   } else if (given(2)) {
     scales = op.floats(2);
     if (scales.size() != axes.size()) op.fail("scales must have " + std::to_string(axes.size()) + " entries");
     for (size_t k = 0; k < axes.size(); ++k)
-      sizes.push_back(int64_t(std::floor(double(x.size(axes[k]).value("Resize")) * scales[k])));
+      sizes.push_back(scaled_size(op, x.size(axes[k]).value("Resize"), scales[k]));
   } else {
     op.fail("one of scales and sizes is needed");
   }

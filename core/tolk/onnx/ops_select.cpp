@@ -17,26 +17,28 @@ Tensor numbers(OpCall& op, const std::vector<int64_t>& values, const Shape& shap
   return Tensor::from(values, shape, op.importer.device());
 }
 
+// In f32, the type of the boxes: an overlap that equals the threshold there does not exceed it.
 struct Box {
-  double low[2], high[2];
-  double area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
+  float low[2], high[2];
+  float area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
 };
 
 // Four numbers: two opposite corners, or the centre and the sizes.
 Box box_of(const double* v, bool centred) {
   Box b;
   for (int d = 0; d < 2; ++d) {
-    double p = centred ? v[d] - v[2 + d] / 2 : v[d], q = centred ? v[d] + v[2 + d] / 2 : v[2 + d];
+    auto a = float(v[d]), size_or_end = float(v[2 + d]);
+    float p = centred ? a - size_or_end / 2 : a, q = centred ? a + size_or_end / 2 : size_or_end;
     b.low[d] = std::min(p, q), b.high[d] = std::max(p, q);
   }
   return b;
 }
 
-double overlap(const Box& a, const Box& b) {
-  double common = 1;
+float overlap(const Box& a, const Box& b) {
+  float common = 1;
   for (int d = 0; d < 2; ++d)
-    common *= std::max(0.0, std::min(a.high[d], b.high[d]) - std::max(a.low[d], b.low[d]));
-  double united = a.area() + b.area() - common;
+    common *= std::max(0.0f, std::min(a.high[d], b.high[d]) - std::max(a.low[d], b.low[d]));
+  float united = a.area() + b.area() - common;
   return common > 0 && united > 0 ? common / united : 0;
 }
 
@@ -50,7 +52,7 @@ Values non_max_suppression(OpCall& op) {
   if (!(boxes.size(0) == batch) || !(boxes.size(1) == count))
     op.fail("boxes " + to_string(boxes.shape()) + " do not fit scores " + to_string(scores.shape()));
   int64_t most = op.has(2) ? op.int_at(2) : 0;
-  double limit = op.has(3) ? op.float_at(3) : 0;
+  auto limit = float(op.has(3) ? op.float_at(3) : 0);
   double least = op.has(4) ? op.float_at(4) : -std::numeric_limits<double>::infinity();
   bool centred = op.node.integer("center_point_box", 0) != 0;
   std::vector<int64_t> chosen;
@@ -140,14 +142,22 @@ Values unique(OpCall& op) {
     axis = op.node.integer("axis", 0);
   else
     x = x.flatten();
+  if (x.rank() == 0) x = x.reshape({1});
   if (axis < 0) axis += x.rank();
   Tensor rows = x.transpose(axis, 0);
   auto n = size_t(x.size(axis).value("Unique")), all = size_t(x.numel().value("Unique"));
   bool sorted = op.node.integer("sorted", 1) != 0;
   size_t width = n ? all / n : 0;
   GraphValue value(is_bool(rows.dtype()) ? rows.cast(DType::U8) : rows);
-  Groups g = is_float(x.dtype()) ? distinct(Rows<double>{op.importer.floats(value), width}, n, sorted)
-                                 : distinct(Rows<int64_t>{op.importer.ints(value), width}, n, sorted);
+  Groups g;
+  if (is_float(x.dtype())) {
+    g = distinct(Rows<double>{op.importer.floats(value), width}, n, sorted);
+  } else {
+    std::vector<int64_t> ints = op.importer.ints(value);
+    // The bits of what exceeds an int64 are still those of the number.
+    g = x.dtype() == DType::U64 ? distinct(Rows<uint64_t>{{ints.begin(), ints.end()}, width}, n, sorted)
+                                : distinct(Rows<int64_t>{std::move(ints), width}, n, sorted);
+  }
   int64_t found = int64_t(g.first.size());
   Tensor first = numbers(op, g.first, {found});
   return {x.gather(first, axis), first, numbers(op, g.inverse, {int64_t(n)}), numbers(op, g.count, {found})};

@@ -52,22 +52,28 @@ Values length(OpCall& op) { return {integer(int64_t(items(op, 0).size()))}; }
 
 Values concat_from(OpCall& op) {
   std::vector<Tensor> parts;
-  for (const GraphValue& v : items(op, 0)) parts.push_back(v.tensor);
+  for (const GraphValue& v : items(op, 0)) {
+    if (!v.tensor.defined()) op.fail("only tensors of numbers can be joined");
+    parts.push_back(v.tensor);
+  }
+  if (parts.empty()) op.fail("there is nothing to join: the sequence is empty");
   int64_t axis = op.node.require_integer("axis");
   return {op.node.integer("new_axis", 0) ? Tensor::stack(parts, axis) : Tensor::concat(parts, axis)};
 }
 
 Values split_to(OpCall& op) {
   const Tensor& x = op.in(0);
-  int64_t axis = op.node.integer("axis", 0), n = x.size(axis).value("SplitToSequence");
+  int64_t axis = op.axis("axis", 0, x.rank()), n = x.size(axis).value("SplitToSequence");
   std::vector<int64_t> sizes;
   bool keep = true;
   if (op.has(1)) {
     std::vector<int64_t> given = op.ints(1);
     if (op.in(1).rank() == 0) {
       if (given[0] < 1) op.fail("the split size must be positive");
+      op.check_table(double(n) / double(given[0]), "a sequence");
       for (int64_t at = 0; at < n; at += given[0]) sizes.push_back(std::min(given[0], n - at));
     } else {
+      op.shape(given, "split");
       sizes = given;
     }
   } else {

@@ -68,6 +68,8 @@ Values dft(OpCall& op) {
 Values stft(OpCall& op) {
   Tensor x = op.in(0);
   if (x.rank() == 2) x = x.unsqueeze(-1);
+  if (op.has(2) && op.in(2).rank() != 1)
+    op.fail("the window must have one axis, its shape is " + to_string(op.in(2).shape()));
   if (x.rank() != 3)
     op.fail("the signal must have the axes batch, length and parts, its shape is " + to_string(x.shape()));
   int64_t step = op.int_at(1), n = x.size(1).value("STFT"), frame = n;
@@ -75,6 +77,9 @@ Values stft(OpCall& op) {
     frame = op.int_at(3);
   else if (op.has(2))
     frame = op.in(2).size(0).value("STFT");
+  if (op.has(2) && !(op.in(2).size(0) == frame))
+    op.fail("the window has " + to_string(op.in(2).size(0)) + " elements, the frames " +
+            std::to_string(frame));
   if (step < 1 || frame < 1 || frame > n)
     op.fail("frames of " + std::to_string(frame) + " do not fit a signal of " + std::to_string(n));
   Tensor frames =
@@ -110,7 +115,11 @@ Values mel_weight_matrix(OpCall& op) {
   int64_t bands = op.int_at(0), length = op.int_at(1), rate = op.int_at(2), bins = length / 2 + 1;
   double low = op.float_at(3), high = op.float_at(4);
   if (bands < 1 || length < 1 || rate < 1) op.fail("bins, length and rate must be positive");
+  op.check_table(double(bands) + 2, "a matrix");
   op.check_table(double(bands + 2) * double(bins), "a matrix");
+  if (!(low >= 0 && high >= low && high <= rate))
+    op.fail("the edges " + std::to_string(low) + " and " + std::to_string(high) +
+            " must be in order, between 0 and the rate of " + std::to_string(rate));
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   auto hertz = [](double m) { return 700 * (std::pow(10, m / 2595) - 1); };
   double step = (mel(high) - mel(low)) / double(bands + 2);

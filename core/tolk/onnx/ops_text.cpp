@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <regex>
+
+#include <re2/re2.h>
 
 #include "tolk/base/error.h"
+#include "tolk/dtype/scalar.h"
 
 namespace tolk::onnx {
 namespace {
@@ -82,7 +84,9 @@ GraphValue text_of(OpCall& op) {
   if (is_bool(x.dtype())) {
     for (int64_t v : op.importer.ints(x.cast(DType::U8))) out.emplace_back(v ? "True" : "False");
   } else if (!is_float(x.dtype())) {
-    for (int64_t v : op.ints(0)) out.push_back(number_text(v));
+    // The elements of an unsigned type keep their bits in the list.
+    for (int64_t v : op.ints(0))
+      out.push_back(x.dtype() == DType::U64 ? number_text(uint64_t(v)) : number_text(v));
   } else {
     for (double v : op.floats(0))
       out.push_back(x.dtype() == DType::F64 ? number_text(v) : number_text(float(v)));
@@ -95,12 +99,27 @@ GraphValue numbers_of_text(OpCall& op, DType to) {
   std::vector<double> reals;
   std::vector<int64_t> whole;
   for (const std::string& s : x.strings) {
-    char* end = nullptr;
-    if (is_float(to))
-      reals.push_back(std::strtod(s.c_str(), &end));
-    else
-      whole.push_back(std::strtoll(s.c_str(), &end, 10));
-    if (s.empty() || *end) op.fail("\"" + s + "\" is not a number");
+    const char* end = nullptr;
+    bool fits = true;
+    if (is_float(to)) {
+      char* after = nullptr;
+      reals.push_back(std::strtod(s.c_str(), &after));
+      end = after;
+    } else {
+      const char *begin = s.data() + (s.starts_with('+') ? 1 : 0), *last = s.data() + s.size();
+      uint64_t natural = 0;
+      int64_t number = 0;
+      auto read =
+          is_signed(to) ? std::from_chars(begin, last, number) : std::from_chars(begin, last, natural);
+      end = read.ptr;
+      __int128 value = is_signed(to) ? __int128(number) : __int128(natural);
+      bool range = is_bool(to) || (value >= int_min(to) && value <= int_max(to));
+      fits = read.ec != std::errc::result_out_of_range && range;
+      whole.push_back(is_signed(to) ? number : int64_t(natural));
+    }
+    if (s.empty() || end != s.data() + s.size())
+      op.fail("\"" + s + "\" is not " + (is_float(to) || is_signed(to) ? "a number" : "a natural number"));
+    if (!fits) op.fail("\"" + s + "\" is not a number of type " + name(to));
   }
   if (!is_float(to)) return integers(op, whole, x.shape, to);
   if (reals.empty()) return Tensor::zeros(tensor_shape(x.shape), to);
@@ -202,22 +221,16 @@ Values normalize(OpCall& op) {
   return {text_value(std::move(shape), std::move(out))};
 }
 
+// The specification names RE2's syntax; its matcher takes time linear in the text and no stack.
 Values regex_full_match(OpCall& op) {
-  // The library's matcher calls itself for every character.
-  constexpr size_t kLongest = 4096;
   const io::HostTensor& x = text_input(op, 0);
   std::string pattern = op.node.text("pattern", "");
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  RE2 regex(pattern, quiet);
+  if (!regex.ok()) op.fail("the pattern \"" + pattern + "\" is no RE2 expression: " + regex.error());
   std::vector<int64_t> hits;
-  try {
-    std::regex regex(pattern, std::regex::ECMAScript | std::regex::optimize);
-    for (const std::string& s : x.strings) {
-      if (s.size() > kLongest)
-        op.fail("strings of more than " + std::to_string(kLongest) + " bytes are not supported");
-      hits.push_back(std::regex_match(s, regex));
-    }
-  } catch (const std::regex_error& e) {
-    op.fail("pattern \"" + pattern + "\": " + e.what());
-  }
+  for (const std::string& s : x.strings) hits.push_back(RE2::FullMatch(s, regex));
   return {integers(op, hits, x.shape, DType::BOOL)};
 }
 
@@ -258,9 +271,8 @@ std::vector<float> ngram_counts(OpCall& op, const std::vector<T>& row, const std
 Values tfidf(OpCall& op) {
   const GraphValue& x = op.value(0);
   std::vector<int64_t> indexes = op.node.require_integers("ngram_indexes");
-  for (int64_t i : indexes)
-    if (i < 0) op.fail("ngram_indexes must not be negative");
   size_t width = indexes.empty() ? 0 : size_t(*std::max_element(indexes.begin(), indexes.end())) + 1;
+  op.check_table(double(width), "a row of counts");
   std::vector<float> weights = op.node.numbers("weights");
   if (!weights.empty() && weights.size() != indexes.size())
     op.fail("weights and ngram_indexes have different lengths");

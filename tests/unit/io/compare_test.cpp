@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(the_worst_element_is_the_one_that_exceeds_its_allowance_mos
   BOOST_TEST(c.actual == "0.01");
   BOOST_TEST(c.allowed == 1e-7);
   BOOST_TEST(comparison_text(c) ==
-             "1 of 4 elements differ, worst at [1,1]: 0.01, expected 0, difference 0.01, allowed 1e-07");
+             "1 of 4 elements differs, worst at [1,1]: 0.01, expected 0, difference 0.01, allowed 1e-07");
 }
 
 BOOST_AUTO_TEST_CASE(nan_and_infinities_equal_only_themselves) {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(sequences_are_compared_item_by_item_and_optionals_by_what_t
   BOOST_TEST(!c.equal);
   BOOST_TEST(c.item == "[1]");
   BOOST_TEST(c.count == 2u);
-  BOOST_TEST(comparison_text(c).starts_with("1 of 2 elements differ, worst item [1]: at [0]: 5, expected 2"));
+  BOOST_TEST(comparison_text(c).starts_with("1 of 2 elements differs, worst item [1]: at [0]: 5, expected 2"));
   BOOST_TEST(compare(Value::some(b), b, {}).equal);
   BOOST_TEST(compare(Value::nothing(), Value::nothing(), {}).equal);
   BOOST_TEST(!compare(Value::nothing(), b, {}).equal);
