@@ -164,10 +164,11 @@ CaseSet CaseFolder::read(size_t set, const LoadedModel& model) const {
   const SetRow& row = sets_[set];
   CaseSet result;
   result.name = row.name;
+  std::vector<onnx::ValueInfo> inputs = model.inputs;
+  inputs.insert(inputs.end(), model.optional_inputs.begin(), model.optional_inputs.end());
   for (size_t i = 0; i < row.inputs.size(); ++i) {
     const FileRow& f = row.inputs[i];
-    const onnx::ValueInfo* info =
-        place_of(model.inputs, f.name.empty() ? stated_name(f.file, model.inputs) : f.name, i);
+    const onnx::ValueInfo* info = place_of(inputs, f.name.empty() ? stated_name(f.file, inputs) : f.name, i);
     if (!info || (!f.name.empty() && info->name != f.name))
       throw InvalidArgument(fmt::format("{}: the model has no input for this value", f.file));
     result.inputs.push_back({info->name, read_input(*info, f.file, Rank::Any)});

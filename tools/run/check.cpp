@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tolk/base/error.h"
+#include "tolk/base/text.h"
 #include "tolk/onnx/reader.h"
 
 namespace tolk::run {
@@ -144,12 +145,14 @@ std::string case_text(const CaseResult& result) {
       text += fmt::format("  (state taken from the set before: {})", fmt::join(set.chained, ", "));
     text += "\n";
     for (const OutputResult& o : set.outputs) {
-      text += fmt::format("      {}  {}  {}\n", o.name, o.type, io::comparison_text(o.comparison));
+      text += fmt::format("      {}  {}  {}\n", printable(o.name), o.type, io::comparison_text(o.comparison));
       ++outputs;
       failed += !o.comparison.equal;
     }
   }
-  if (failed == 0) return text + fmt::format("PASS  {} sets, {} outputs\n", result.sets.size(), outputs);
+  if (failed == 0)
+    return text +
+           fmt::format("PASS  {}, {}\n", counted(result.sets.size(), "set"), counted(outputs, "output"));
   return text + fmt::format("FAIL  {} of {} outputs differ\n", failed, outputs);
 }
 

@@ -21,7 +21,7 @@ using onnx::Type;
 using onnx::ValueInfo;
 
 std::string expected(const ValueInfo& info) {
-  return fmt::format("input \"{}\" {}", info.name, onnx::type_text(info.type));
+  return fmt::format("input \"{}\" {}", printable(info.name), onnx::type_text(info.type));
 }
 
 [[noreturn]] void refuse(const std::string& text) { throw InvalidArgument(text); }
@@ -30,7 +30,7 @@ std::string names_of(const std::vector<ValueInfo>& inputs) {
   if (inputs.empty()) return "the model has no inputs";
   std::string text = "the inputs are";
   for (const ValueInfo& info : inputs)
-    text += fmt::format(" \"{}\" {},", info.name, onnx::type_text(info.type));
+    text += fmt::format(" \"{}\" {},", printable(info.name), onnx::type_text(info.type));
   text.pop_back();
   return text;
 }
@@ -42,7 +42,8 @@ size_t find_input(const std::vector<ValueInfo>& inputs, const std::string& name,
   for (const ValueInfo& info : inputs) known.push_back(info.name);
   std::string near = nearest_word(name, known);
   refuse(fmt::format("--{}: there is no input \"{}\"{}; {}", option, name,
-                     near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near), names_of(inputs)));
+                     near.empty() ? "" : fmt::format(", did you mean \"{}\"?", printable(near)),
+                     names_of(inputs)));
 }
 
 io::ValueKind kind_of(const Type& type) {
@@ -124,11 +125,11 @@ io::Shape choose_shape(const ValueInfo& info, const Options& options, Symbols& s
       if (dim.symbolic())
         notes.push_back(
             fmt::format("dimension \"{0}\" of input \"{1}\" is open, 1 is used; --dim \"{0}=N\" sets it",
-                        dim.symbol, info.name));
+                        printable(dim.symbol), printable(info.name)));
       else
         notes.push_back(
             fmt::format("dimension {} of input \"{}\" is open, 1 is used; --shape \"{}=...\" sets it", i,
-                        info.name, info.name));
+                        printable(info.name), printable(info.name)));
     }
     if (dim.symbolic()) symbols.emplace(dim.symbol, std::pair(shape.back(), "what was assumed"));
   }
@@ -152,9 +153,9 @@ io::Value make_random(const ValueInfo& info, const Options& options, Symbols& sy
   return tensor;
 }
 
-// Puts files to inputs: by name, the arrays of an archive by theirs, the rest in the order of the inputs
-// left.
-std::vector<std::optional<InputValue>> read_files(const std::vector<ValueInfo>& inputs,
+// Assigns files to inputs: by name, the arrays of an archive by theirs, the rest in order to the first `needed`
+// inputs that have none yet.
+std::vector<std::optional<InputValue>> read_files(const std::vector<ValueInfo>& inputs, size_t needed,
                                                   const Options& options) {
   std::vector<std::optional<InputValue>> values(inputs.size());
   auto put = [&](size_t i, io::Value value, const std::string& file) {
@@ -177,10 +178,10 @@ std::vector<std::optional<InputValue>> read_files(const std::vector<ValueInfo>& 
     }
   }
   for (const std::string& file : unnamed) {
-    auto free = std::ranges::find_if(values, [](const auto& v) { return !v.has_value(); });
-    if (free == values.end())
-      refuse(fmt::format("--input {}: all {} inputs have values already; {}", file, inputs.size(),
-                         names_of(inputs)));
+    auto end = values.begin() + static_cast<std::ptrdiff_t>(needed);
+    auto free = std::find_if(values.begin(), end, [](const auto& v) { return !v.has_value(); });
+    if (free == end)
+      refuse(fmt::format("--input {}: every input has a value already; {}", file, names_of(inputs)));
     auto i = static_cast<size_t>(free - values.begin());
     put(i, read_input(inputs[i], file), file);
   }
@@ -224,10 +225,13 @@ io::Value read_input(const ValueInfo& info, const std::string& file, Rank rank) 
   refuse(fmt::format("{}: holds no array \"{}\", only: {}", file, info.name, join(names, ", ")));
 }
 
-PreparedInputs prepare_inputs(const std::vector<ValueInfo>& inputs, const Options& options) {
-  for (const auto& [name, shape] : options.shapes) find_input(inputs, name, "shape");
-  for (const auto& [name, range] : options.fills) find_input(inputs, name, "fill");
-  std::vector<std::optional<InputValue>> values = read_files(inputs, options);
+PreparedInputs prepare_inputs(const std::vector<ValueInfo>& needed, const Options& options,
+                              const std::vector<ValueInfo>& optional) {
+  for (const auto& [name, shape] : options.shapes) find_input(needed, name, "shape");
+  for (const auto& [name, range] : options.fills) find_input(needed, name, "fill");
+  std::vector<ValueInfo> inputs = needed;
+  inputs.insert(inputs.end(), optional.begin(), optional.end());
+  std::vector<std::optional<InputValue>> values = read_files(inputs, needed.size(), options);
   PreparedInputs prepared;
   // Sizes that files fix come first, so that random values fit to them wherever they stand.
   Symbols symbols;
@@ -250,6 +254,7 @@ PreparedInputs prepare_inputs(const std::vector<ValueInfo>& inputs, const Option
                         std::pair(shape->second[d], fmt::format("--shape of \"{}\"", inputs[i].name)));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!values[i] && i >= needed.size()) continue;
     if (!values[i])
       values[i] =
           InputValue{inputs[i].name, make_random(inputs[i], options, symbols, prepared.notes), "random"};

@@ -17,14 +17,16 @@ struct InputValue {
 };
 
 struct PreparedInputs {
-  std::vector<InputValue> values; // in the model's order, one for each input
+  std::vector<InputValue> values; // in the model's order: one for each input, then the optional ones that are given
   std::vector<std::string> notes; // what was assumed, a sentence each
 };
 
 // Throws InvalidArgument that names the input, what the model expects and what the file or flag gives:
 // unknown names, two values for one input, wrong type, rank or size, dimensions of one name with two sizes,
 // inputs that cannot be made up. Errors of files as their readers throw them.
-PreparedInputs prepare_inputs(const std::vector<onnx::ValueInfo>& inputs, const Options& options);
+// `optional` inputs have a value in the model; they get another when the user names a file for them.
+PreparedInputs prepare_inputs(const std::vector<onnx::ValueInfo>& inputs, const Options& options,
+                              const std::vector<onnx::ValueInfo>& optional = {});
 
 // Whether a value must have the declared number of dimensions: yes where a user gives it; a case may know
 // better than its model, and there the engine decides.

@@ -1,6 +1,7 @@
 // tolk-run: runs an ONNX model on a device.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -20,6 +21,7 @@
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/base/rethrow.h"
+#include "tolk/base/text.h"
 #include "tolk/base/version.h"
 #include "tolk/io/mapped_file.h"
 
@@ -65,7 +67,7 @@ int run_once(const Options& options) {
   if (!options.save.empty() && !model.save)
     throw InvalidArgument(options.model + " is a saved model already; --save takes the ONNX file");
   check_outputs(model.outputs, options.outputs);
-  PreparedInputs inputs = prepare_inputs(model.inputs, options);
+  PreparedInputs inputs = prepare_inputs(model.inputs, options, model.optional_inputs);
   std::vector<io::NamedValue> values;
   for (const InputValue& input : inputs.values) values.push_back({input.name, input.value});
 
@@ -86,6 +88,10 @@ int run_once(const Options& options) {
   report.device = model.device;
   report.inputs = std::move(inputs.values);
   report.timings = model.timings();
+  if (report.timings.rebuilds)
+    report.notes.push_back(
+        "what this model computes depends on the values of its inputs: every call builds and compiles "
+        "it anew, and the median is of whole calls");
   report.runs = options.runs;
   print(options.json ? report_json(report) : report_text(report));
   return kWell;
@@ -141,10 +147,17 @@ bool tells_about_tolk(Command command) {
          command == Command::ListDevices;
 }
 
-int fail(const char* text) {
+int fail(std::string_view text) {
   log::flush();
   std::fflush(stdout);
-  std::fputs(fmt::format("tolk-run: {}\n", text).c_str(), stderr);
+  // Lines are ours; what else could move the cursor comes from names in files.
+  std::string shown;
+  for (size_t at = 0; at <= text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    shown += (at ? "\n" : "") + printable(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::fputs(fmt::format("tolk-run: {}\n", shown).c_str(), stderr);
   return kFailed;
 }
 

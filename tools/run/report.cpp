@@ -12,17 +12,25 @@ namespace tolk::run {
 namespace {
 
 struct Time {
-  const char *key, *label;
+  const char* key;
+  std::string label;
   double seconds;
 };
 
+// The median stands there when there were runs after the first.
 std::vector<Time> times_of(const RunReport& report) {
   const onnx::Timings& t = report.timings;
-  return {{"import", "import", t.import / 1e3},
-          {"schedule", "schedule", t.schedule / 1e3},
-          {"compile", "compile", t.compile / 1e3},
-          {"first_run", "first run", t.first_run / 1e3},
-          {"median_run", "median run", median_run(t) / 1e3}};
+  std::vector<Time> times = {{"import", "import", t.import / 1e3},
+                             {"schedule", "schedule", t.schedule / 1e3},
+                             {"compile", "compile", t.compile / 1e3},
+                             {"first_run", "first run", t.first_run / 1e3}};
+  if (!t.runs.empty())
+    times.push_back({"median_run",
+                     t.runs.size() == 1
+                         ? "second run"
+                         : fmt::format("median {} of {}", t.rebuilds ? "call" : "run", t.runs.size()),
+                     median_run(t) / 1e3});
+  return times;
 }
 
 // The first line goes beside the name, the items of a sequence below.
@@ -30,7 +38,7 @@ void add_value(TextTable& table, const std::string& name, const io::Value& value
   std::string text = io::summary_text(value);
   size_t end = text.find('\n');
   std::string first = text.substr(0, end);
-  table.add_row({name, io::type_text(value), beside.empty() ? first : first + "  " + beside});
+  table.add_row({printable(name), io::type_text(value), beside.empty() ? first : first + "  " + beside});
   while (end != std::string::npos) {
     size_t start = end + 1;
     end = text.find('\n', start);
@@ -47,7 +55,9 @@ nlohmann::ordered_json number_json(const std::string& text) {
 nlohmann::ordered_json value_json(const io::Value& value) {
   nlohmann::ordered_json entry;
   if (value.kind != io::ValueKind::Tensor) {
-    entry["kind"] = value.kind == io::ValueKind::Sequence ? "sequence" : "optional";
+    entry["kind"] = value.kind == io::ValueKind::Sequence ? "sequence"
+                    : value.kind == io::ValueKind::Map    ? "map"
+                                                          : "optional";
     entry["items"] = nlohmann::ordered_json::array();
     for (const io::Value& item : value.items) entry["items"].push_back(value_json(item));
     return entry;
@@ -73,7 +83,7 @@ nlohmann::ordered_json value_json(const io::Value& value) {
 
 double median_run(const onnx::Timings& timings) {
   std::vector<double> runs = timings.runs;
-  if (runs.empty()) return timings.first_run;
+  if (runs.empty()) return 0;
   size_t middle = runs.size() / 2;
   std::nth_element(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(middle), runs.end());
   if (runs.size() % 2 == 1) return runs[middle];
@@ -82,7 +92,7 @@ double median_run(const onnx::Timings& timings) {
 }
 
 std::string report_text(const RunReport& report) {
-  std::string text = fmt::format("{} on {}\n", report.model, report.device);
+  std::string text = fmt::format("{} on {}\n", printable(report.model), report.device);
   if (!report.inputs.empty()) {
     TextTable inputs({"input", "type", "values"});
     for (const InputValue& input : report.inputs)
@@ -99,12 +109,7 @@ std::string report_text(const RunReport& report) {
   text += "\n" + outputs.text();
   TextTable times({"time", ""});
   times.align(1, TextTable::Align::Right);
-  for (const Time& t : times_of(report)) {
-    std::string label = t.label;
-    if (std::string_view(t.key) == "median_run")
-      label += fmt::format(" of {}", std::max<size_t>(report.timings.runs.size(), 1));
-    times.add_row({label, human_seconds(t.seconds)});
-  }
+  for (const Time& t : times_of(report)) times.add_row({t.label, human_seconds(t.seconds)});
   return text + "\n" + times.text();
 }
 

@@ -19,11 +19,11 @@ struct RunReport {
   uint64_t runs = 1;
 };
 
-// The median of the runs after the first, the first itself when it is the only one. Milliseconds.
+// The median of the runs after the first, 0 when there are none. Milliseconds.
 double median_run(const onnx::Timings& timings);
 
 std::string report_text(const RunReport& report);
-// Times in seconds: import, schedule, compile, first_run, median_run.
+// Times in seconds: import, schedule, compile, first_run, and median_run when there were runs after the first.
 std::string report_json(const RunReport& report);
 
 } // namespace tolk::run

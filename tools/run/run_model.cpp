@@ -83,6 +83,7 @@ Loader engine_loader(const Options& options, Progress& progress) {
     };
     auto model = std::make_shared<onnx::Model>(onnx::Model::load(path, std::move(load)));
     LoadedModel loaded = launched(model, progress);
+    loaded.optional_inputs = model->optional_inputs();
     loaded.save = [model](const std::vector<io::NamedValue>& inputs) { return model->save(by_name(inputs)); };
     return loaded;
   };

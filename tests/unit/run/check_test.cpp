@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(an_onnx_case_passes_or_shows_the_worst_difference) {
   BOOST_TEST(result.sets[0].passed());
   BOOST_TEST(!result.sets[1].passed());
   BOOST_TEST(result.reason() ==
-             "test_data_set_1: output \"y\": 1 of 2 elements differ, worst at [1]: 5, expected 5.5, "
+             "test_data_set_1: output \"y\": 1 of 2 elements differs, worst at [1]: 5, expected 5.5, "
              "difference 0.5, allowed 0.0055");
   std::string text = case_text(result);
   BOOST_TEST(text.starts_with("PASS  test_data_set_0\n"));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_case_json_gives_names_files_and_tolerances) {
   write("0.2");
   CaseResult result = dir.run();
   BOOST_TEST(result.reason() ==
-             "set0: output \"y\": 1 of 2 elements differ, worst at [0]: 4, expected 4.25, difference 0.25, "
+             "set0: output \"y\": 1 of 2 elements differs, worst at [0]: 4, expected 4.25, difference 0.25, "
              "allowed 0.2");
   auto report = nlohmann::json::parse(case_json("dir", subtract(dir.file("model.onnx")), result));
   BOOST_TEST(report["passed"] == false);
