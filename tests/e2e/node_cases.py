@@ -616,6 +616,13 @@ def refused_too_many_inputs():
     return *one("Relu", [vector("f32", [1])] * 2, 1)[:2], "takes 1 input, 2 are given"
 
 
+def refused_a_condition_of_two_elements():
+    branch = graph([], {}, {"x": None})
+    main = graph([node("If", ["c"], ["y"], name="the_node", then_branch=branch, else_branch=branch)], {"x": ("f32", [1])}, {"y": None},
+                 {"c": vector("bool", [True, True])})
+    return model(main), [vector("f32", [1])], "a condition must have one element"
+
+
 def refused_a_loop_whose_body_gives_too_little():
     return *loop([node("Identity", ["c"], ["go"])], [scalar("f32", 1)], [scalar("f32", 1)], trips=2)[:2], "its body takes"
 

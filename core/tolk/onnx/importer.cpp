@@ -291,7 +291,7 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
       out.push_back(int64_t(io::element_int(*value.host, i)));
     return out;
   }
-  if (!value.tensor.defined()) throw ImportError(model_.path + ": a tensor of integers is needed");
+  if (!value.tensor.defined()) throw InvalidArgument("a tensor of integers is needed");
   if (auto known = evaluate_on_host(value.tensor, changing_)) {
     for (const Scalar& s : *known)
       out.push_back(is_float(value.tensor.dtype()) ? to_integer(s.f) : int64_t(s.i));
@@ -307,7 +307,7 @@ std::vector<double> Importer::floats(const GraphValue& value) {
     for (uint64_t i = 0; i < value.host->count(); ++i) out.push_back(io::element_double(*value.host, i));
     return out;
   }
-  if (!value.tensor.defined()) throw ImportError(model_.path + ": a tensor of numbers is needed");
+  if (!value.tensor.defined()) throw InvalidArgument("a tensor of numbers is needed");
   if (auto known = evaluate_on_host(value.tensor, changing_)) {
     for (const Scalar& s : *known) out.push_back(is_float(value.tensor.dtype()) ? s.f : double(s.i));
     return out;
@@ -319,8 +319,7 @@ std::vector<double> Importer::floats(const GraphValue& value) {
 bool Importer::truth(const GraphValue& condition) {
   std::vector<int64_t> v = ints(condition);
   if (v.size() != 1)
-    throw ImportError(model_.path + ": a condition must have one element, it has " +
-                      std::to_string(v.size()));
+    throw InvalidArgument("a condition must have one element, it has " + std::to_string(v.size()));
   return v[0] != 0;
 }
 
@@ -333,8 +332,8 @@ std::vector<GraphValue> Importer::run(const Bindings& inputs) {
 
 std::vector<GraphValue> Importer::run_body(const Graph& body, std::span<const GraphValue> inputs) {
   if (inputs.size() > body.inputs.size())
-    throw ImportError(model_.path + ": body " + body.name + " takes " + std::to_string(body.inputs.size()) +
-                      " inputs, " + std::to_string(inputs.size()) + " are given");
+    throw InvalidArgument("body " + body.name + " takes " + std::to_string(body.inputs.size()) + " inputs, " +
+                          std::to_string(inputs.size()) + " are given");
   Scope scope;
   scope.outer = scope_;
   if (scope_) scope.call = scope_->call, scope.function = scope_->function;
