@@ -297,6 +297,10 @@ def right_a_window_longer_than_the_axis_gives_nothing():
     return one("MaxPool", [ramp("f32", [1, 1, 2])], [tensor("f32", [1, 1, 0], [])], kernel_shape=[3], strides=[2])
 
 
+def right_a_pool_of_an_axis_of_one_element_keeps_it():
+    return one("MaxPool", [tensor("f32", [1, 1, 1], [5])], [tensor("f32", [1, 1, 1], [5])], kernel_shape=[2], strides=[2])
+
+
 def right_affine_grid_of_one_element_is_at_the_end():
     return one("AffineGrid", [tensor("f32", [1, 2, 3], [1, 0, 0, 0, 1, 0]), vector("i64", [1, 1, 1, 2])],
                [tensor("f32", [1, 1, 2, 2], [-1, 1, 1, 1])], initializers=[1], align_corners=1)

@@ -13,9 +13,9 @@ enum class ValueKind : uint8_t { Tensor, Sequence, Optional, Map };
 
 struct Value {
   ValueKind kind = ValueKind::Tensor;
-  HostTensor tensor;        // kind Tensor
-  std::vector<Value> items; // Sequence: the elements; Optional: the one value, or none; Map: keys and values, two
-                            // tensors of one length
+  HostTensor tensor; // kind Tensor
+  // Sequence: the elements; Optional: the one value, or none; Map: keys and values, two tensors of one length.
+  std::vector<Value> items;
 
   Value() = default;
   Value(HostTensor t) : tensor(std::move(t)) {} // NOLINT: a tensor is a value

@@ -198,11 +198,14 @@ Values conv_transpose(OpCall& op) {
 }
 
 // Size of a pool's result along a spatial axis, by the formula of the specification; 0 and less: no window fits.
+// An axis of one element keeps it, though the formula gives 0 for a window longer by less than a stride: exported
+// networks that pool images down to one row rely on it, and ONNX Runtime has it so.
 int64_t pooled_size(const Tensor& x, const Tensor::Pool& how, size_t i) {
   int64_t span = (how.kernel[i] - 1) * how.dilation[i] + 1,
           room =
               x.size(int64_t(2 + i)).value("pooling") + how.padding[i].first + how.padding[i].second - span,
           step = how.stride[i];
+  if (room < 0 && room > -step && room + span == 1) return 1;
   return room >= 0 ? room / step + 1 : -((-room + step - 1) / step) + 1;
 }
 
