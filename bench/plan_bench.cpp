@@ -102,22 +102,22 @@ int main(int argc, char** argv) {
       return [list] { return schedule::plan_memory(list); };
     });
   }
-  measure("lay_out alone, blocks live up to 20 calls", [](int count) {
+  measure("assign_offsets alone, blocks live up to 20 calls", [](int count) {
     std::mt19937 random(5);
     std::vector<schedule::Block> blocks;
     for (int i = 0; i < count; ++i)
       blocks.push_back({i, i + 1 + int(random() % 20), int64_t(random() % 20000) + 1});
     return [blocks] {
-      schedule::lay_out(blocks);
+      schedule::assign_offsets(blocks);
       return UOp();
     };
   });
-  measure("lay_out alone, every block lives to the end", [](int count) {
+  measure("assign_offsets alone, every block lives to the end", [](int count) {
     std::mt19937 random(5);
     std::vector<schedule::Block> blocks;
     for (int i = 0; i < count; ++i) blocks.push_back({i, count, int64_t(random() % 20000) + 1});
     return [blocks] {
-      schedule::lay_out(blocks);
+      schedule::assign_offsets(blocks);
       return UOp();
     };
   });

@@ -37,11 +37,13 @@ CASES = [
     ("layers", "core/tolk/uop/all.cpp", '#include "tolk/tolk.h"\n', "umbrella"),
     ("layers", "core/tolk/fresh/a.cpp", "\n", "no row"),
     ("vocabulary", "core/tolk/base/w.h", "int x; // kept for ever\n", "w.h:1"),
+    ("include_cycles", "core/tolk/schedule/room.cpp", '#include "tolk/schedule/user.h"\n', "2 rooms include each other"),
 ]
 # Must be let through.
 CLEAN = {
     "core/tolk/base/log.cpp": 'void f() { std::fputs("x", stderr); }\n',
     "core/tolk/base/number.cpp": 'void f(char* to) { std::snprintf(to, 4, "x"); } // printf(\n',
+    "core/tolk/schedule/user.h": '#pragma once\n\n#include "tolk/schedule/room.h"\n',
     "core/tolk/uop/a.cpp": '#include <vector>\n\n#include "tolk/dtype/dtype.h"\n',
     "plugins/x/q.cpp": "#include <llvm/IR/Module.h>\n\n#include <tolk/plugin/types.h>\n",
 }
@@ -59,6 +61,8 @@ def run(check, tree):
         command = [cmake, "-DROOT=" + tree, "-P", root + "/cmake/CheckLayers.cmake"]
     elif check == "vocabulary":
         command = [sys.executable, "-B", root + "/tests/lint/words.py", tree]
+    elif check == "include_cycles":
+        command = [sys.executable, root + "/tests/lint/include_cycles.py", tree, "schedule", "schedule"]
     else:
         command = [sys.executable, root + "/tests/lint/lint.py", check, tree]
     result = subprocess.run(command, capture_output=True, text=True)

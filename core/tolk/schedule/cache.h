@@ -1,17 +1,20 @@
 // Finished schedules by content.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tolk/base/api.h"
 #include "tolk/base/hash.h"
-#include "tolk/schedule/schedule.h"
+#include "tolk/schedule/options.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
 
-// A schedule without this call's storage and values; all nodes are global. PARAM k below the number of
+// A schedule without one call's storage and values; all nodes are global. PARAM k below the number of
 // arguments is argument k, those above are the outputs; BUFFERs are temporaries.
 struct Template {
   UOp linear;
@@ -28,15 +31,12 @@ ContentKey schedule_key(const UOp& body, const Options& options);
 std::shared_ptr<const Template> find_schedule(const ContentKey& key);
 void keep_schedule(const ContentKey& key, std::shared_ptr<const Template> schedule);
 
-// A lowered SINK (kernel_graph.h) and what it became; both global.
-struct LoweredSink {
-  UOp sink, linear;
+// Counters since the process started, and how many schedules the cache holds.
+struct CacheCounters {
+  uint64_t hits = 0, misses = 0;
+  size_t entries = 0;
 };
-// The same for these; `sink` is compared in builds with TOLK_VERIFY.
-UOp find_lowered(const ContentKey& key, const UOp& sink);
-void keep_lowered(const ContentKey& key, LoweredSink lowered);
-
-// "scheduled N kernels in T ms | cache hit KEY", for DEBUG=1 and, when it is one kernel, 3.
-void log_scheduled(size_t kernels, double ms, bool hit, const ContentKey& key);
+TOLK_API CacheCounters schedule_cache_counters();
+TOLK_API void clear_schedule_cache();
 
 } // namespace tolk::schedule

@@ -16,7 +16,6 @@
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/engine/run/run_linear.h"
-#include "tolk/schedule/order/kernel_graph.h"
 #include "tolk/uop/traverse.h"
 
 using namespace mini;
@@ -75,16 +74,11 @@ UOp body() {
   return tolk::sink(std::span(&state, 1));
 }
 
-// The two layers put together: whoever captures gets the list.
-tolk::schedule::LinearOptions into_captures() {
-  tolk::schedule::LinearOptions options;
-  options.view_limits = tolk::engine::view_limits({"INTERP"});
-  options.capture = [](const UOp& linear, const tolk::schedule::VarVals& vars) {
-    if (!tolk::engine::is_capturing()) return false;
-    tolk::engine::capture(linear, vars);
-    return true;
-  };
-  return options;
+// The state of `out` once the function's kernels ran.
+UOp called(const mini::T& out, const mini::T& x) {
+  UOp storage = tolk::storage_of(out.u);
+  UOp call = tolk::call(body(), std::vector<UOp>{storage, tolk::storage_of(x.u)});
+  return tolk::after(storage, std::span(&call, 1));
 }
 
 std::vector<std::string> devices_here() {
@@ -102,18 +96,18 @@ std::vector<std::string> devices_here() {
 
 BOOST_AUTO_TEST_CASE(a_capture_takes_the_unplanned_list_unless_CAPTURING_is_0,
                      *boost::unit_test::label("S-23") * boost::unit_test::label("S-24")) {
-  auto same = [](const UOp& sink) { return sink; };
   mini::T x = stored({4}, {1, 2, 3, 4}, "INTERP"), out = stored({4}, {0, 0, 0, 0}, "INTERP");
-  UOp root = tolk::call(body(), std::vector<UOp>{tolk::storage_of(out.u), tolk::storage_of(x.u)});
+  UOp root = called(out, x);
+  auto schedule = [&] { return tolk::engine::create_schedule(std::span(&root, 1), "INTERP"); };
   std::vector<UOp> taken;
   tolk::engine::CaptureScope scope(
       [&](const UOp& linear, const tolk::engine::VarVals&) { taken.push_back(linear); });
-  auto captured = tolk::schedule::create_linear_with_vars(same, root, into_captures());
+  auto captured = schedule();
   BOOST_TEST(captured.linear.nsrc() == 0U);
   BOOST_REQUIRE_EQUAL(taken.size(), 1U);
   BOOST_TEST(taken[0].src(0).src(1).is(Op::BUFFER));
   with_setting(&tolk::Config::capturing, 0, [&] {
-    auto made = tolk::schedule::create_linear_with_vars(same, root, into_captures());
+    auto made = schedule();
     BOOST_TEST(taken.size() == 1U);
     BOOST_TEST(has_arena(made.linear));
     // And runs.
@@ -127,15 +121,14 @@ BOOST_AUTO_TEST_CASE(a_capture_takes_the_unplanned_list_unless_CAPTURING_is_0,
 
 BOOST_AUTO_TEST_CASE(temporaries_of_two_runs_of_one_schedule_are_apart, *boost::unit_test::label("RG-09")) {
   tolk::test::ScopedSwitch whole(tolk::test_switches().poison, false); // what a run leaves is looked at here
-  auto same = [](const UOp& sink) { return sink; };
   mini::T x = stored({4}, {1, 2, 3, 4}, "INTERP"), y = stored({4}, {10, 20, 30, 40}, "INTERP");
   std::vector<std::vector<float>> temporaries;
   tolk::engine::BufferBinding binding(tolk::device("INTERP"));
   std::vector<UOp> lists;
   for (const mini::T& in : {x, y}) {
     mini::T out = stored({4}, {0, 0, 0, 0}, "INTERP");
-    UOp root = tolk::call(body(), std::vector<UOp>{tolk::storage_of(out.u), tolk::storage_of(in.u)});
-    lists.push_back(tolk::schedule::create_linear_with_vars(same, root).linear);
+    UOp root = called(out, in);
+    lists.push_back(tolk::engine::create_schedule(std::span(&root, 1), "INTERP").linear);
   }
   for (const UOp& list : lists) tolk::engine::run_linear(binding, list); // one after the other, both alive
   for (const UOp& list : lists) {
@@ -207,4 +200,26 @@ BOOST_AUTO_TEST_CASE(a_rolling_buffer_beside_a_busy_arena, *boost::unit_test::la
       });
     BOOST_TEST((by_plan[0] == by_plan[1]));
   }
+}
+
+// A sum of 12 buffers on a device whose kernels take 5, while the default device takes any number.
+BOOST_AUTO_TEST_CASE(kernels_take_as_many_buffers_as_the_device_says) {
+  tolk::test::TestBackend x("XDEV");
+  auto most_arguments = [](const std::string& device) {
+    std::vector<float> want(4, 0.0F);
+    mini::T total = stored({4}, want, device);
+    for (int i = 1; i < 12; ++i) {
+      std::vector<float> values = wave(4, i);
+      for (size_t k = 0; k < want.size(); ++k) want[k] += values[k];
+      total = total + stored({4}, values, device);
+    }
+    tolk::engine::Prepared p = tolk::engine::prepare(std::span(&total.u, 1), "INTERP");
+    p.run();
+    BOOST_TEST(floats(tolk::engine::read_bytes(p.results[0])) == want, boost::test_tools::per_element());
+    size_t most = 0;
+    for (const UOp& call : p.linear.src()) most = std::max(most, call.nsrc() - 1);
+    return most;
+  };
+  BOOST_TEST(most_arguments(x.open_name()) == 13U);
+  BOOST_TEST(most_arguments(x.open_name([](tb_options& o) { o.buffer_args = 5; })) <= 5U);
 }

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(schedules_compute_what_the_graph_says) {
     random_graph::Graph g = random_graph::make(seed, 4 + int(seed % 20));
     compare(g, seed, options(), "fused");
     tolk::schedule::Options o = options();
-    o.max_kernel_buffers = 4;
+    o.max_kernel_buffers = buffer_limit(4);
     o.memory_plan = false;
     compare(g, seed, o, "4 buffers");
     o = options();

@@ -18,6 +18,12 @@ inline tolk::schedule::Options options() {
   return o;
 }
 
+// For Options::max_kernel_buffers; none for 0.
+inline tolk::schedule::BufferLimits buffer_limit(int limit) {
+  if (limit == 0) return {};
+  return {{"CPU", limit}};
+}
+
 inline tolk::schedule::Schedule schedule(const std::vector<mini::T>& roots,
                                          const tolk::schedule::Options& o = options()) {
   std::vector<tolk::UOp> nodes;

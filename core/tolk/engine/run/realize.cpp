@@ -1,6 +1,8 @@
 #include "tolk/engine/run/realize.h"
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <set>
 #include <unordered_set>
 
@@ -22,6 +24,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// The most buffers that kernels of the devices take, where there is a limit. Devices that cannot be opened are
+// left out: running reports the error.
+schedule::BufferLimits buffer_limits(const std::set<std::string>& devices) {
+  schedule::BufferLimits out;
+  for (const std::string& names : devices)
+    for (const std::string& name : split_devices(names)) {
+      if (name.empty() || name == "HOST" || out.contains(name)) continue;
+      try {
+        uint32_t limit = tolk::device(name).caps().max_buffer_args;
+        if (limit != 0) out.emplace(name, int(std::min<uint32_t>(limit, INT_MAX)));
+      } catch (const DeviceError&) {
+      }
+    }
+  return out;
 }
 
 schedule::Options schedule_options(const std::string& device) {
@@ -122,7 +140,7 @@ Prepared scheduled(std::span<const UOp> roots, const std::string& device, std::s
   const std::string ambient = device.empty() ? default_device() : device;
   schedule::Options options = schedule_options(ambient);
   devices.insert(ambient);
-  options.view_limits = view_limits(devices);
+  options.max_kernel_buffers = buffer_limits(devices), options.view_limits = view_limits(devices);
   schedule::Schedule schedule = schedule::create_schedule(roots, options);
   Prepared out;
   out.linear = std::move(schedule.linear);
@@ -146,12 +164,10 @@ Prepared prepare(std::span<const UOp> roots, const std::string& device, const Pr
 
 schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
   schedule::Options options = schedule_options(device.empty() ? default_device() : device);
-  if (!is_capturing()) {
-    std::set<std::string> devices = below(roots, false).devices;
-    devices.insert(options.default_device);
-    options.view_limits = view_limits(devices);
-    return schedule::create_schedule(roots, options);
-  }
+  std::set<std::string> devices = below(roots, false).devices;
+  devices.insert(options.default_device);
+  options.max_kernel_buffers = buffer_limits(devices), options.view_limits = view_limits(devices);
+  if (!is_capturing()) return schedule::create_schedule(roots, options);
   options.memory_plan = false;
   schedule::Schedule schedule = schedule::create_schedule(roots, options);
   capture(schedule.linear, schedule.vars);

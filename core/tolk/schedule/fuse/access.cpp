@@ -30,7 +30,7 @@ AccessTable::Facts AccessTable::look(const UOp& body) {
     return facts;
   }
   const UOp& kernel = body.is(Op::PROGRAM) ? body.src(0) : body;
-  if (!kernel.is(Op::SINK)) return facts;
+  if (!kernel.is(Op::SINK) || kernel.arg() == Arg()) return facts; // the SINK of a function has no KernelInfo
   seen_.clear();
   stack_.assign({&kernel});
   while (!stack_.empty()) {

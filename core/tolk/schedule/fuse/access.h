@@ -18,12 +18,12 @@ struct Access {
 // Whether an argument of a call is storage: not a bound or free variable. Kernel parameters number these.
 bool is_storage_argument(const UOp& argument);
 
-// The accesses of bodies, each looked at once. Kernels and compiled kernels show their loads and stores, COPY
+// The accesses of bodies, each analysed once. Kernels and compiled kernels show their loads and stores, COPY
 // writes its first argument and reads its second. One thread, and nodes of one home.
 class TOLK_API AccessTable {
 public:
-  // By storage argument, as many as the body's parameters go; what is missing is not accessed. `known` is
-  // false when the body does not show it: any argument may be read and written then. Valid until the next
+  // By storage argument, up to the body's last parameter; later ones are not accessed. `known` is false
+  // when the body does not show its accesses: any argument may be read and written then. Valid until the next
   // call.
   struct Facts {
     bool known = false;
@@ -39,7 +39,7 @@ private:
   Facts look(const UOp& body);
 
   std::vector<Facts> facts_;
-  std::vector<UOp> bodies_; // held, so that their ids stay theirs
+  std::vector<UOp> bodies_; // held, so that their ids are not reused
   NodeNumbers number_;      // in facts_, from 1
   NodeNumbers seen_;
   std::vector<const UOp*> stack_;

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
-#include "tolk/schedule/fuse/fusion_graph.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::schedule {
 namespace {
 
 constexpr double kLoad = 2;
-constexpr double kMost = 1e9;
+constexpr double kMaxCost = 1e9;
 constexpr double kPass = 4;         // one element written and fetched again
 constexpr double kLaunch = 1 << 18; // a kernel more: about 25 microseconds of one core
-constexpr double kLeastReuse = 8;
+constexpr double kMinReuse = 8;
 // Loops around a value inside one kernel reuse it through registers and tiles to about this extent.
 constexpr double kReuseInKernel = 4;
 
@@ -68,12 +67,12 @@ double element_cost(const Node& node, std::span<const int> sources, const std::v
     break;
   }
   }
-  return std::min(cost, kMost);
+  return std::min(cost, kMaxCost);
 }
 
 bool worth_storing(const Node& node, double evaluations, int uses) {
   auto elements = double(node.numel);
-  if (evaluations < kLeastReuse * elements) return false;
+  if (evaluations < kMinReuse * elements) return false;
   double saved = (evaluations - elements) * (node.cost - kLoad);
   if (uses == 1) saved /= kReuseInKernel;
   return saved > elements * kPass + kLaunch;

@@ -4,14 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "tolk/schedule/fuse/node.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
 
-struct Node;
-
 // Whether a REDUCE_AXIS is a large matrix product or convolution: code generation tiles its loops, which it
-// can do for one such reduction a kernel, and not inside another reduction.
+// can do for one such reduction per kernel, and not inside another reduction.
 bool is_contraction(const UOp& reduce);
 
 // Cost of one element in units of a simple vector operation: the tree of operations down to storage, stored

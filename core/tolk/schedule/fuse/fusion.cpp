@@ -14,11 +14,10 @@ namespace {
 
 // A value that is used in more ways than this is stored; values of a few operations may be computed more
 // often.
-constexpr size_t kMostUses = 8, kMostUsesOfSmall = 64;
+constexpr size_t kMaxUses = 8, kMaxUsesOfSmall = 64;
 constexpr double kSmallCost = 4;
-// Expressions beyond this size are cut: code generators are not linear in it, and nobody gains from one giant
-// kernel.
-constexpr int kMostKernelSize = 600;
+// Expressions beyond this size are cut: code generation is not linear in it, and a giant kernel gains nothing.
+constexpr int kMaxKernelSize = 600;
 // Loops of one kernel beyond which reductions are stored.
 constexpr int kManyLoops = 40;
 // A reduction read through a pad may run this much more often than it has elements.
@@ -84,8 +83,8 @@ private:
 
   UOp open_loop(Use& use, const UOp& extent, AxisType type) {
     auto& loops = out_.kernels[size_t(use.kernel)].loops;
-    if (int(loops.size()) >= IndexSpace::kMostLoops)
-      throw InvalidArgument("a kernel would need more than " + std::to_string(IndexSpace::kMostLoops) +
+    if (int(loops.size()) >= IndexSpace::kMaxLoops)
+      throw InvalidArgument("a kernel would need more than " + std::to_string(IndexSpace::kMaxLoops) +
                             " loops; make a value in the middle contiguous: " +
                             describe(node(out_.kernels[size_t(use.kernel)].node).u));
     loops.push_back(range_node(extent, int64_t(loops.size()), type));
@@ -138,16 +137,16 @@ private:
       }
       return false;
     }
-    // On which of several devices a value belongs that depends on no storage is not known here.
+    // The device of a value that depends on no storage is not known yet.
     if (at.device < 0 && graph_.devices.size() > 1) return false;
-    if (uses.size() > (at.cost <= kSmallCost ? kMostUsesOfSmall : kMostUses)) return true;
+    if (uses.size() > (at.cost <= kSmallCost ? kMaxUsesOfSmall : kMaxUses)) return true;
     double evaluations = 0;
     int most = 0;
     for (const Use& use : uses) {
       evaluations += iterations(use, true);
       most = std::max(most, out_.kernels[size_t(use.kernel)].size);
     }
-    if (most > kMostKernelSize && at.cost > kSmallCost) return true;
+    if (most > kMaxKernelSize && at.cost > kSmallCost) return true;
     return worth_storing(at, evaluations, int(uses.size()));
   }
 
@@ -157,7 +156,7 @@ private:
     const Use& use = uses[0];
     if (use.loops & ~index_.loops_in(use.tuple)) return false;
     const FusedKernel& kernel = out_.kernels[size_t(use.kernel)];
-    if (int(kernel.loops.size()) > kManyLoops || kernel.size > kMostKernelSize) return false;
+    if (int(kernel.loops.size()) > kManyLoops || kernel.size > kMaxKernelSize) return false;
     double most = double(node(n).numel) * (use.gate ? kPadTolerance : 1);
     return iterations(use, false) <= most;
   }
@@ -260,30 +259,31 @@ private:
     std::vector<UOp> pick(tuple.begin() + std::ptrdiff_t(axis), tuple.begin() + std::ptrdiff_t(axis + picks));
     TupleId pick_tuple = index_.intern(std::move(pick));
     int pick_use = link(sources[1], use, pick_tuple, use.gate, use.loops);
-    const Hole& hole = hole_for(sources[1], pick_use, from[axis], index_.loops_in(pick_tuple));
+    const IndexPlaceholder& placeholder =
+        placeholder_for(sources[1], pick_use, from[axis], index_.loops_in(pick_tuple));
     std::vector<UOp> inner(tuple.begin(), tuple.begin() + std::ptrdiff_t(axis));
-    inner.push_back(hole.index);
+    inner.push_back(placeholder.index);
     inner.insert(inner.end(), tuple.begin() + std::ptrdiff_t(axis + picks), tuple.end());
-    use.guard = hole.inside;
-    links.push_back(link(sources[0], use, index_.intern(std::move(inner)), index_.both(use.gate, hole.inside),
-                         use.loops));
+    use.guard = placeholder.inside;
+    links.push_back(link(sources[0], use, index_.intern(std::move(inner)),
+                         index_.both(use.gate, placeholder.inside), use.loops));
     links.push_back(pick_use);
   }
 
-  const Hole& hole_for(int n, int use, const SInt& size, uint64_t loops) {
+  const IndexPlaceholder& placeholder_for(int n, int use, const SInt& size, uint64_t loops) {
     UOp extent = size.uop();
-    for (size_t i : holes_of_[{n, use}])
-      if (out_.holes[i].size == extent) return out_.holes[i];
-    Hole hole;
+    for (size_t i : placeholders_of_[{n, use}])
+      if (out_.placeholders[i].size == extent) return out_.placeholders[i];
+    IndexPlaceholder placeholder;
     std::string number = std::to_string(index_.fresh_number());
-    hole.index = variable("@index" + number, 0, std::max<int64_t>(size.max() - 1, 0));
-    hole.inside = make(Op::VAR, DType::BOOL, {}, Arg({0, 1, 1}, {"@inside" + number}));
-    hole.node = n, hole.use = use, hole.size = extent;
-    index_.set_loops(hole.index, loops);
-    index_.set_loops(hole.inside, loops);
-    holes_of_[{n, use}].push_back(out_.holes.size());
-    out_.holes.push_back(std::move(hole));
-    return out_.holes.back();
+    placeholder.index = variable("@index" + number, 0, std::max<int64_t>(size.max() - 1, 0));
+    placeholder.inside = make(Op::VAR, DType::BOOL, {}, Arg({0, 1, 1}, {"@inside" + number}));
+    placeholder.node = n, placeholder.use = use, placeholder.size = extent;
+    index_.set_loops(placeholder.index, loops);
+    index_.set_loops(placeholder.inside, loops);
+    placeholders_of_[{n, use}].push_back(out_.placeholders.size());
+    out_.placeholders.push_back(std::move(placeholder));
+    return out_.placeholders.back();
   }
 
   const Graph& graph_;
@@ -291,7 +291,7 @@ private:
   const std::vector<bool>& stored_;
   Fusion out_;
   std::vector<int> cut_reductions_;
-  std::map<std::pair<int, int>, std::vector<size_t>> holes_of_;
+  std::map<std::pair<int, int>, std::vector<size_t>> placeholders_of_;
 };
 
 // The last elementwise node that every use of the reduction passes through, with as many elements; the

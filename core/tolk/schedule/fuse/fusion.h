@@ -1,14 +1,14 @@
-// Step 4: which values are stored, and where every use reads its value.
+// Which values are stored, and where every use reads its value.
 //
-// The walk goes from users to sources. Every node carries its distinct uses: the kernel that needs the value,
-// the index tuple, the gate, and the loops that are open there. A node that is stored gets a kernel with
-// fresh loops over its axes; its uses read memory, and its own sources are used by the new kernel alone.
+// Visits users before sources. Every node carries its distinct uses: the kernel that needs the value, the index
+// tuple, the gate, and the loops that are open there. A node that is stored gets a kernel with
+// fresh loops over its axes: its uses read memory, and its sources are used by the new kernel only.
 //
 // A reduction over storage is computed at most once per element: it is stored when it has several uses, or
 // when its one use runs more often than it has elements (a loop is open that its index does not contain).
 // Then the cut moves to the last elementwise value that all its uses pass through, so that epilogues stay in
-// the reduction's kernel. Everything else is computed again at each use, unless cost.h finds storing cheaper
-// or the expressions would grow without bound.
+// the reduction's kernel. Everything else is computed again at each use, unless storing is cheaper (cost.h) or
+// the expressions would grow without bound.
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ struct Use {
   TupleId tuple = 0;
   UOp gate;           // the value matters only where this is true; null: always
   uint64_t loops = 0; // axis numbers of the open loops
-  int state =
-      Graph::kNoState; // for views of storage: the outermost AFTER on the way, none: the initial contents
+  // For views of storage: the outermost AFTER on the way; kNoState: the initial contents.
+  int state = Graph::kNoState;
   // What propagation to the sources found:
   int links = -1;                     // uses of the sources, Fusion::links[links + i] for source i
   UOp guard;                          // PAD, GATHER: the value is zero where this is false; null: never zero
@@ -47,8 +47,8 @@ struct FusedKernel {
   bool contracts = false; // a contraction is among them
 };
 
-// A data-dependent index: stand-ins in tuples and gates until the indices' expression is known.
-struct Hole {
+// A data-dependent index: leaves that represent it in tuples and gates until the indices' expression is known.
+struct IndexPlaceholder {
   UOp index, inside; // leaves: the wrapped index, and whether it is inside the axis
   int node = 0;      // the indices
   int use = 0;       // which of their uses
@@ -60,11 +60,11 @@ struct Fusion {
   std::vector<FusedKernel> kernels;
   std::vector<Use> own;
   std::vector<int> links;
-  std::vector<Hole> holes;
+  std::vector<IndexPlaceholder> placeholders;
   int64_t evaluations = 0; // uses that were propagated; for scaling tests
 };
 
-// Decides. `index` must belong to the thread's arena. `also_stored`: nodes to store whatever the rules say.
+// `index` belongs to the thread's arena. `also_stored`: nodes to store whatever the rules say.
 Fusion fuse(const Graph& graph, IndexSpace& index, const std::vector<int>& also_stored);
 
 } // namespace tolk::schedule

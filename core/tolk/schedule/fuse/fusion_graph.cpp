@@ -60,13 +60,13 @@ std::span<const UOp> data_of(const UOp& u, Kind kind) {
 
 class Builder {
 public:
-  explicit Builder(const Early& early) : early_(early), stored_(early.stored) {}
+  explicit Builder(const Canonical& canonical) : canonical_(canonical), stored_(canonical.stored) {}
 
   Graph run() {
-    for (const UOp& root : early_.roots)
+    for (const UOp& root : canonical_.roots)
       if (!viewed_storage(root) && max_numel(shape_of(root)) > 0) stored_.insert(base_of(root));
-    for (const UOp& root : early_.roots) walk(root);
-    for (const UOp& root : early_.roots) add_root(root);
+    for (const UOp& root : canonical_.roots) walk(root);
+    for (const UOp& root : canonical_.roots) add_root(root);
     list_users();
     return std::move(graph_);
   }
@@ -75,7 +75,7 @@ private:
   // What is stored for a computed root: the value below views that any reader can apply.
   UOp base_of(const UOp& root) const {
     UOp base = root;
-    while (base.is(kShuffles) && !early_.stored.contains(base)) base = base.src(0);
+    while (base.is(kShuffles) && !canonical_.stored.contains(base)) base = base.src(0);
     return base;
   }
 
@@ -150,7 +150,7 @@ private:
       from = d, first = &source;
     }
     node.device = own ? device_number(*own) : from;
-    if (node.kind == Kind::Copy && from < 0) node.kind = Kind::Contiguous; // computed where it is wanted
+    if (node.kind == Kind::Copy && from < 0) node.kind = Kind::Contiguous; // computed on the destination
   }
 
   // Of one position of the source's devices, or of all sources' together.
@@ -210,7 +210,7 @@ private:
         if (Node& node = graph_.nodes[i]; node.device < 0) node.device = graph_.nodes[size_t(u)].device;
   }
 
-  const Early& early_;
+  const Canonical& canonical_;
   UOpSet stored_;
   Graph graph_;
   Memo<char> seen_;
@@ -219,6 +219,6 @@ private:
 
 } // namespace
 
-Graph build_graph(const Early& early) { return Builder(early).run(); }
+Graph build_graph(const Canonical& canonical) { return Builder(canonical).run(); }
 
 } // namespace tolk::schedule

@@ -1,4 +1,4 @@
-// Index tuples: where a value is read, one Index expression an axis, and how movement ops carry them to their
+// Index tuples: where a value is read, one Index expression per axis, and how movement ops carry them to their
 // source.
 #pragma once
 
@@ -20,8 +20,8 @@ using TupleId = int32_t;
 // in the thread's arena.
 class IndexSpace {
 public:
-  // Most loops that one kernel can have; their axis numbers are bits of a word.
-  static constexpr int kMostLoops = 62;
+  // The most loops of one kernel: their axis numbers are bits of a word.
+  static constexpr int kMaxLoops = 62;
 
   TupleId intern(std::vector<UOp> indices);
   std::span<const UOp> tuple(TupleId id) const { return tuples_[size_t(id)]; }
@@ -29,9 +29,9 @@ public:
   // The RANGEs below an expression, or in a tuple: bit a for axis a.
   uint64_t loops_in(const UOp& e);
   uint64_t loops_in(TupleId id);
-  // Declares that a leaf that is no RANGE, a stand-in for a value, varies with these loops.
+  // Declares that a leaf that is no RANGE, a placeholder, varies with these loops.
   void set_loops(const UOp& leaf, uint64_t loops);
-  // For names of stand-ins: two that differ must not be the same node.
+  // For names of placeholders, which must not be the same node.
   int fresh_number() { return stand_ins_++; }
 
   // The expression where the gate (null: always) is true, in normal form.

@@ -7,8 +7,8 @@
 
 namespace tolk::schedule {
 
-UOp KernelAst::kernel_call(const UOp& target, const UOp& index, const UOp& value,
-                           std::span<const UOp> loops) {
+std::vector<UOp> KernelAst::kernel_call(const UOp& target, const UOp& index, const UOp& value,
+                                        std::span<const UOp> loops) {
   std::vector<UOp> arguments{{}};
   std::unordered_map<const UOpNode*, UOp> params, axes;
   auto param = [&](const UOp& storage) {
@@ -39,7 +39,7 @@ UOp KernelAst::kernel_call(const UOp& target, const UOp& index, const UOp& value
   UOp at = rebuilder_.run(index, enter), stored = rebuilder_.run(value, enter);
   UOp effect = end(store(out, at, stored), result_loops);
   arguments[0] = kernel_sink(std::span(&effect, 1));
-  return make(Op::CALL, DType::Void, arguments);
+  return arguments;
 }
 
 } // namespace tolk::schedule

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "tolk/schedule/fuse/rebuild.h"
 #include "tolk/uop/uop.h"
@@ -10,9 +11,10 @@ namespace tolk::schedule {
 
 class KernelAst {
 public:
-  // CALL(SINK(END(STORE(PARAM 0, index, value), loops...)), target, storage...). `index` and `value` name
-  // storage nodes and the fusion pass' loops; `loops` are those of the result.
-  UOp kernel_call(const UOp& target, const UOp& index, const UOp& value, std::span<const UOp> loops);
+  // The sources of CALL(SINK(END(STORE(PARAM 0, index, value), loops...)), target, storage...). `index` and
+  // `value` name storage nodes and the fusion pass' loops; `loops` are those of the result.
+  std::vector<UOp> kernel_call(const UOp& target, const UOp& index, const UOp& value,
+                               std::span<const UOp> loops);
 
 private:
   Rebuilder rebuilder_;

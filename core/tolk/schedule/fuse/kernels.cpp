@@ -1,6 +1,7 @@
 #include "tolk/schedule/fuse/kernels.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -29,7 +30,7 @@ Bytes bytes_of(const UOp& storage) {
 
 // Whether storing to target[index] may change what the value still has to read: elements of the same base
 // other than the one being stored.
-// `named`: the bases that other storage nodes stand for.
+// `named`: the bases that other storage nodes represent.
 template <typename Named>
 bool overwrites_own_input(const UOp& value, const UOp& target, const UOp& index, const Named& named) {
   std::vector<UOp> todo{value};
@@ -92,9 +93,10 @@ public:
         kernel(int(n), values.own(int(n)));
     }
     for (size_t n = 0; n < graph_.nodes.size(); ++n) connect(int(n));
-    if (options_.max_kernel_buffers > 0) limit_buffers(values);
+    if (!options_.max_kernel_buffers.empty()) limit_buffers(values);
     for (Item& item : out_.items) {
-      if (!aliases_.empty()) item.call = with_aliases(item.call);
+      if (!aliases_.empty())
+        for (UOp& argument : std::span(item.src).subspan(1)) argument = with_aliases(argument);
       std::sort(item.needs.begin(), item.needs.end());
       item.needs.erase(std::unique(item.needs.begin(), item.needs.end()), item.needs.end());
     }
@@ -109,8 +111,8 @@ private:
     return buffer_node(next_slot_--, at.u.dtype(), at.numel, graph_.device_name(n, options_));
   }
 
-  // ---- storage on several devices. Kernels are built over stand-ins, BUFFERs like any other; in the calls
-  // their place is taken by MSELECT and MSTACK of the storage that they name.
+  // ---- storage on several devices. Kernels are built over stand-ins, which are BUFFERs; in the calls, MSELECT
+  // and MSTACK of the storage that they represent replace them.
 
   UOp stand_in(int n, const UOp& named) {
     UOp result = temporary(n);
@@ -118,7 +120,7 @@ private:
     return result;
   }
 
-  // Results that are stacks: what only one of them stacks is computed, or copied, where it belongs.
+  // Results that are stacks: a part of only one stack is computed, or copied, in place.
   void fill_stacks() {
     for (int n : graph_.outputs) {
       if (node(n).kind != Kind::Stack) continue;
@@ -133,7 +135,7 @@ private:
     }
   }
 
-  // Whether a stand-in stands for some of the base.
+  // Whether a stand-in represents part of the base.
   bool names(const UOp& storage, const UOp& base) const {
     if (aliases_.empty() || !storage.is(Op::BUFFER)) return false;
     UOp named = with_aliases(storage);
@@ -157,10 +159,10 @@ private:
       if (filled_.contains({n, int(i)})) continue;
       UOp body = copy_to(param_node(1, node(n).u.dtype(), node(n).numel), devices[i]);
       UOp from = source_storage(sources[i]);
-      UOp arguments[] = {stack ? mselect(result, int64_t(i)) : result,
-                         stack ? from : mselect(from, position_of(node(n).u))};
       Item item;
-      item.call = call(body, arguments), item.node = n;
+      item.src = {body, stack ? mselect(result, int64_t(i)) : result,
+                  stack ? from : mselect(from, position_of(node(n).u))};
+      item.node = n;
       add_source(sources[i], item);
       own_items_[n].push_back(int(out_.items.size()));
       out_.items.push_back(std::move(item));
@@ -173,7 +175,7 @@ private:
       return it == aliases_.end() ? u : with_aliases(it->second);
     }
     std::vector<UOp> src(u.src().begin(), u.src().end());
-    for (size_t i = u.is(Op::CALL) ? 1 : 0; i < src.size(); ++i) src[i] = with_aliases(src[i]);
+    for (UOp& s : src) s = with_aliases(s);
     return std::equal(src.begin(), src.end(), u.src().begin()) ? u : with_sources(u, src);
   }
 
@@ -186,14 +188,14 @@ private:
 
   UOp source_storage(int n) const {
     if (fusion_.nodes[size_t(n)].stored) return storage_[size_t(n)];
-    auto range = contiguous_range(node(n).u, {Op::MSELECT, Op::MSTACK, Op::CONTIGUOUS});
+    auto range = dense_range(node(n).u, {Op::MSELECT, Op::MSTACK, Op::CONTIGUOUS});
     TOLK_CHECK(range, "a source that is not computed is neither stored nor a dense view of storage");
     if (int base = below_views(n); fusion_.nodes[size_t(base)].stored)
       range->storage = storage_[size_t(base)];
-    return range_storage(*range);
+    return storage_node(*range);
   }
 
-  // What must have run before the item may read the source.
+  // The items and states that the item depends on when it reads the source.
   void add_source(int n, Item& item) const {
     int base = below_views(n);
     if (!fusion_.nodes[size_t(base)].stored) {
@@ -233,19 +235,19 @@ private:
       int value = graph_.sources_of(int(n)).back();
       auto only_user = [&](int v) { return graph_.users_of(v).size() == 1; };
       while (node(value).u.is(Op::RESHAPE) && only_user(value)) value = graph_.sources_of(value)[0];
-      auto range = contiguous_range(node(int(n)).u.src(0));
+      auto range = dense_range(node(int(n)).u.src(0));
       if (node(value).kind != Kind::Copy || !only_user(value) || node(value).output >= 0 || !range) continue;
       if (through_.erase(int(n))) continue; // what it is copied to is the temporary
-      storage_[size_t(value)] = range_storage(*range);
+      storage_[size_t(value)] = storage_node(*range);
       absorbed_.emplace(value, int(n));
       skipped_.emplace(int(n), value);
     }
   }
 
-  Item& add(int n, UOp call) {
+  Item& add(int n, std::vector<UOp> src) {
     item_of_[size_t(n)] = int(out_.items.size());
     Item item;
-    item.call = std::move(call), item.node = n;
+    item.src = std::move(src), item.node = n;
     out_.items.push_back(std::move(item));
     return out_.items.back();
   }
@@ -280,7 +282,7 @@ private:
       return;
     }
     require_computing(n);
-    // The target's index, by the same rules by which values are read.
+    // The target's index, by the rules of reads.
     int at = graph_.sources_of(n)[0];
     TupleId tuple = own.tuple;
     for (; node(at).kind != Kind::Storage; at = graph_.sources_of(at)[0])
@@ -318,8 +320,7 @@ private:
     const Node& at = node(n);
     int source = graph_.sources_of(n)[0];
     UOp body = copy_to(param_node(1, at.u.dtype(), at.numel), graph_.device_name(n, options_));
-    UOp arguments[] = {storage_[size_t(n)], source_storage(source)};
-    Item& item = add(n, call(body, arguments));
+    Item& item = add(n, {body, storage_[size_t(n)], source_storage(source)});
     add_source(source, item);
     if (auto it = absorbed_.find(n); it != absorbed_.end()) item.store = it->second;
   }
@@ -344,27 +345,43 @@ private:
     }
   }
 
-  // Kernels that read too much: values in their middle whose own reads stay below the limit.
+  // The most buffers of an item's kernel; 0: no limit.
+  size_t limit_of(const Item& item) const {
+    size_t out = 0;
+    for (const std::string& one : split_devices(graph_.device_name(item.node, options_)))
+      if (auto it = options_.max_kernel_buffers.find(one); it != options_.max_kernel_buffers.end())
+        out = out ? std::min(out, size_t(it->second)) : size_t(it->second);
+    return out;
+  }
+
+  // Kernels that read too much: stores values in their middle whose own reads stay below the limit.
   void limit_buffers(const Values& values) {
-    auto limit = size_t(options_.max_kernel_buffers);
-    std::vector<const Item*> over;
-    std::vector<bool> kernels(fusion_.kernels.size()), cut(fusion_.kernels.size());
+    std::map<size_t, std::vector<const Item*>> over; // by limit
     auto kernel_of = [&](const Item& item) { return size_t(fusion_.nodes[size_t(item.node)].kernel); };
     for (const Item& item : out_.items) {
-      if (item.call.src(0).is(Op::COPY) || item.call.nsrc() - 1 <= limit) continue;
-      over.push_back(&item);
-      kernels[kernel_of(item)] = true;
+      if (item.src[0].is(Op::COPY)) continue;
+      if (size_t limit = limit_of(item); limit > 0 && item.src.size() - 1 > limit)
+        over[limit].push_back(&item);
     }
-    if (over.empty()) return;
-    for (const Values::Cut& c : values.cuts_for_buffers(kernels, limit - 1)) {
-      cut[size_t(c.kernel)] = true;
-      out_.too_many.push_back(c.node);
+    for (const auto& [limit, items] : over) {
+      const Node& first = node(items[0]->node);
+      if (limit < 4)
+        throw InvalidArgument(
+            "the kernel of " + print_line(first.u) + " needs " + std::to_string(items[0]->src.size() - 1) +
+            " buffers, and a kernel on " + graph_.device_name(items[0]->node, options_) + " takes " +
+            std::to_string(limit) + ": values cannot be split among kernels of fewer than 4 buffers");
+      std::vector<bool> kernels(fusion_.kernels.size()), cut(fusion_.kernels.size());
+      for (const Item* item : items) kernels[kernel_of(*item)] = true;
+      for (const Values::Cut& c : values.cuts_for_buffers(kernels, limit - 1)) {
+        cut[size_t(c.kernel)] = true;
+        out_.too_many.push_back(c.node);
+      }
+      for (const Item* item : items)
+        if (!cut[kernel_of(*item)])
+          throw InternalError("the kernel of " + print_line(node(item->node).u) + " needs " +
+                              std::to_string(item->src.size() - 1) + " buffers, more than the " +
+                              std::to_string(limit) + " that are allowed, and no value in it can be stored");
     }
-    for (const Item* item : over)
-      if (!cut[kernel_of(*item)])
-        throw InternalError("the kernel of " + print_line(node(item->node).u) + " needs " +
-                            std::to_string(item->call.nsrc() - 1) + " buffers, more than the " +
-                            std::to_string(limit) + " that are allowed, and no value in it can be stored");
     std::sort(out_.too_many.begin(), out_.too_many.end());
     out_.too_many.erase(std::unique(out_.too_many.begin(), out_.too_many.end()), out_.too_many.end());
   }

@@ -1,8 +1,7 @@
-// Step 5: the expression of every stored value, as kernel calls over the body's PARAMs and numbered
-// temporaries.
+// The expression of every stored value, as kernel calls over the body's PARAMs and numbered temporaries.
 //
 // A kernel is SINK over END(STORE(PARAM 0, index, value), RANGE...), END absent without loops. PARAM k is
-// argument k of the CALL: the result first, then storage in the order in which the value meets it. Axis
+// argument k of the CALL: the result first, then storage in the order of its first use in the value. Axis
 // numbers count the result's loops first, then those of reductions, outer before inner. So equal computations
 // are equal nodes.
 #pragma once
@@ -22,7 +21,7 @@ struct State {
 };
 
 struct Item {
-  UOp call;                 // in the arena
+  std::vector<UOp> src;     // of its CALL, in the arena: the body, then arguments
   int node = 0;             // what it computes, stores or copies
   std::vector<int> needs;   // items whose temporaries it reads
   std::vector<State> reads; // of the body's storage

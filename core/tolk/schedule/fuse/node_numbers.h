@@ -1,4 +1,4 @@
-// A number for each of some nodes, by node id: open addressing, quick to make, and to empty for reuse.
+// A map from nodes to numbers by node id, with open addressing: cheap to build and to clear.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ Values::Values(const Graph& graph, const Fusion& fusion, IndexSpace& index, cons
       values_[n].push_back(fused.stored || graph.nodes[n].kind == Kind::Storage ? read(int(n), use)
                                                                                 : evaluated(int(n), use));
   }
-  if (!fusion.holes.empty()) fill_holes();
+  if (!fusion.placeholders.empty()) bind_placeholders();
 }
 
 UOp Values::read(int n, const Use& use) const {
@@ -94,7 +94,7 @@ UOp Values::reduced(int n, const Use& use, UOp value) {
   for (int i = use.first_loop; i < use.first_loop + use.loop_count; ++i) {
     const UOp& loop = loops[size_t(i)];
     bool constant_along = !(varies >> axis_of(loop) & 1);
-    // The same term again and again: integers are exact, and so is a maximum.
+    // The same term repeated: integers are exact, and so is a maximum.
     if (constant_along && op == Op::MAX) continue;
     if (constant_along && op == Op::ADD && is_int(u.dtype())) {
       repeats = repeats ? repeats * loop.src(0) : loop.src(0);
@@ -109,13 +109,13 @@ UOp Values::reduced(int n, const Use& use, UOp value) {
   return value;
 }
 
-// Puts the indices' expressions in the place of their stand-ins. An index may itself be gathered, and be read
-// where another gather is open, so each waits for those that its expression contains.
-void Values::fill_holes() {
-  const std::vector<Hole>& holes = fusion_.holes;
-  std::unordered_map<const UOpNode*, size_t> hole_of;
-  for (size_t i = 0; i < holes.size(); ++i)
-    hole_of[holes[i].index.node()] = i, hole_of[holes[i].inside.node()] = i;
+// Replaces placeholders by the expressions of the indices. An index may itself be gathered, and be read where
+// another gather is open, so each is replaced after those that its expression contains.
+void Values::bind_placeholders() {
+  const std::vector<IndexPlaceholder>& placeholders = fusion_.placeholders;
+  std::unordered_map<const UOpNode*, size_t> placeholder_of;
+  for (size_t i = 0; i < placeholders.size(); ++i)
+    placeholder_of[placeholders[i].index.node()] = i, placeholder_of[placeholders[i].inside.node()] = i;
   std::unordered_map<const UOpNode*, UOp> known;
   Rebuilder seen, rebuilder;
   rebuilder.start();
@@ -123,7 +123,7 @@ void Values::fill_holes() {
     if (!u.has(kHasVar)) return u;
     if (!u.is(Op::VAR)) return {};
     auto it = known.find(u.node());
-    return it == known.end() ? u : it->second; // a variable of the user's
+    return it == known.end() ? u : it->second; // a variable of the program
   };
   // Positions that turn out to be always inside, or never, leave no gate.
   auto settle = [](UOp u) -> UOp {
@@ -140,12 +140,12 @@ void Values::fill_holes() {
     return u;
   };
   std::vector<size_t> stack;
-  for (size_t i = holes.size(); i-- > 0;) stack.push_back(i);
+  for (size_t i = placeholders.size(); i-- > 0;) stack.push_back(i);
   while (!stack.empty()) {
     size_t at = stack.back();
-    const Hole& hole = holes[at];
-    const UOp& raw = values_[size_t(hole.node)][size_t(hole.use)];
-    if (known.contains(hole.index.node())) {
+    const IndexPlaceholder& placeholder = placeholders[at];
+    const UOp& raw = values_[size_t(placeholder.node)][size_t(placeholder.use)];
+    if (known.contains(placeholder.index.node())) {
       stack.pop_back();
       continue;
     }
@@ -155,7 +155,8 @@ void Values::fill_holes() {
       seen.run(raw, [&](const UOp& u) -> UOp {
         if (!u.has(kHasVar)) return u;
         if (u.is(Op::VAR))
-          if (auto it = hole_of.find(u.node()); it != hole_of.end() && !known.contains(u.node()))
+          if (auto it = placeholder_of.find(u.node());
+              it != placeholder_of.end() && !known.contains(u.node()))
             stack.push_back(it->second);
         return {};
       });
@@ -163,11 +164,11 @@ void Values::fill_holes() {
     if (stack.size() != waiting) continue;
     UOp index = cast(rebuilder.run(raw, fill, settle), DType::Index);
     bool negative = !is_unsigned(raw.dtype()) && index.vmin() < 0;
-    if (negative) index = where(less(index, index_const(0)), index + hole.size, index);
-    UOp inside = less(index, hole.size);
+    if (negative) index = where(less(index, index_const(0)), index + placeholder.size, index);
+    UOp inside = less(index, placeholder.size);
     if (negative) inside = logical_and(less(index_const(-1), index), inside);
-    known[hole.index.node()] = index;
-    known[hole.inside.node()] = simplify(inside);
+    known[placeholder.index.node()] = index;
+    known[placeholder.inside.node()] = simplify(inside);
     stack.pop_back();
   }
   for (UOp& value : own_)

@@ -29,7 +29,7 @@ private:
   UOp read(int n, const Use& use) const;
   UOp evaluated(int n, const Use& use);
   UOp reduced(int n, const Use& use, UOp value);
-  void fill_holes();
+  void bind_placeholders();
 
   const Graph& graph_;
   const Fusion& fusion_;

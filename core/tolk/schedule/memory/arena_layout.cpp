@@ -15,8 +15,8 @@
 namespace tolk::schedule {
 namespace {
 
-// Pairs of blocks that meet, up to which a layout by falling size is tried: some 50 ns each.
-constexpr size_t kMostPairs = size_t(1) << 20, kMostPairsPerBlock = 64;
+// Largest-first is tried for up to so many pairs of overlapping lifetimes: some 50 ns each.
+constexpr size_t kMaxPairs = size_t(1) << 20, kMaxPairsPerBlock = 64;
 
 struct Event {
   int block;
@@ -75,24 +75,24 @@ struct Task {
   }
 };
 
-// For every block those that are in use at some time at which it is; nothing when there are too many.
-class Meetings {
+// The blocks whose lifetimes overlap, for every block; nothing when there are too many pairs.
+class OverlapGraph {
 public:
-  static std::optional<Meetings> of(const Task& task) {
-    size_t count = task.blocks.size(), most = kMostPairs + kMostPairsPerBlock * count;
-    std::optional<size_t> pairs = pairs_of(task, most);
+  static std::optional<OverlapGraph> of(const Task& task) {
+    size_t count = task.blocks.size(), max_pairs = kMaxPairs + kMaxPairsPerBlock * count;
+    std::optional<size_t> pairs = pairs_of(task, max_pairs);
     if (!pairs) return {};
-    Meetings m;
-    m.most_meet_ = *pairs > count * count / kFew;
-    if (m.most_meet_) return m;
-    // A block meets those that are alive when it opens. Both ends of every such pair are counted first.
+    OverlapGraph m;
+    m.is_dense_ = *pairs > count * count / kFew;
+    if (m.is_dense_) return m;
+    // A block overlaps those that are alive when it opens. Counts both ends of every such pair first.
     std::vector<int> now, place(count);
     std::vector<uint32_t> next(count + 1, 0);
-    auto sweep = [&](auto meet) {
+    auto sweep = [&](auto add) {
       now.clear();
       for (const Event& e : task.events) {
         if (e.opens) {
-          for (int other : now) meet(e.block, other);
+          for (int other : now) add(e.block, other);
           place[size_t(e.block)] = int(now.size());
           now.push_back(e.block);
         } else {
@@ -114,35 +114,35 @@ public:
     return {others_.data() + begin_[size_t(block)], others_.data() + begin_[size_t(block) + 1]};
   }
 
-  // Whether so many pairs meet that looking at all blocks is quicker than at those of a list, which has to be
-  // sorted. There are no lists then.
-  bool most_meet() const { return most_meet_; }
+  // Whether so many pairs overlap that comparing with all blocks is quicker than sorting a list. There are no
+  // lists then.
+  bool is_dense() const { return is_dense_; }
 
 private:
   static constexpr size_t kFew = 32;
 
-  // Nothing for more than `most`.
-  static std::optional<size_t> pairs_of(const Task& task, size_t most) {
+  // Nothing for more than `max`.
+  static std::optional<size_t> pairs_of(const Task& task, size_t max) {
     size_t pairs = 0, alive = 0;
     for (const Event& e : task.events) {
       if (e.opens)
         pairs += alive++;
       else
         --alive;
-      if (pairs > most) return {};
+      if (pairs > max) return {};
     }
     return pairs;
   }
 
-  bool most_meet_ = false;
+  bool is_dense_ = false;
   std::vector<uint32_t> begin_;
   std::vector<int> others_;
 };
 
-Layout by_falling_size(const Task& task);
+Layout largest_first(const Task& task);
 
-// Blocks that are in use at some time together with every other share their bytes with none. They lie below
-// the rest, without a search. Nothing when there are no such blocks.
+// Blocks whose lifetime overlaps every other's share their bytes with none: they are placed below the rest,
+// without a search. Nothing when there are no such blocks.
 std::optional<Layout> some_apart(const Task& task) {
   int first_end = INT_MAX, last_begin = 0;
   for (const Block& b : task.blocks)
@@ -160,18 +160,18 @@ std::optional<Layout> some_apart(const Task& task) {
   }
   if (rest.size() == task.blocks.size()) return {};
   if (rest.empty()) return out;
-  Layout above = by_falling_size(Task(rest, task.alignment));
+  Layout above = largest_first(Task(rest, task.alignment));
   if (above.offsets.empty()) return above;
   for (size_t i = 0; i < rest.size(); ++i) out.offsets[number[i]] = out.bytes + above.offsets[i];
   out.bytes += above.bytes;
   return out;
 }
 
-Layout by_falling_size(const Task& task) {
+Layout largest_first(const Task& task) {
   if (std::optional<Layout> apart = some_apart(task)) return *apart;
   Layout out;
-  std::optional<Meetings> meetings = Meetings::of(task);
-  if (!meetings) return out;
+  std::optional<OverlapGraph> overlaps = OverlapGraph::of(task);
+  if (!overlaps) return out;
   constexpr int64_t kNowhere = -1;
   out.offsets.assign(task.blocks.size(), kNowhere);
   std::vector<int> order(task.blocks.size());
@@ -183,11 +183,11 @@ Layout by_falling_size(const Task& task) {
     int first, last;
     auto operator<=>(const Place&) const = default;
   };
-  std::vector<Place> taken; // all that are placed, when most meet
-  struct Stretch {
+  std::vector<Place> taken; // all that are placed, in a dense graph
+  struct Region {
     int64_t begin, end;
   };
-  std::vector<Stretch> near; // otherwise those that meet the block
+  std::vector<Region> near; // otherwise those that overlap the block
   auto place_of = [&](int i) {
     const Block& b = task.blocks[size_t(i)];
     int64_t begin = out.offsets[size_t(i)];
@@ -196,13 +196,13 @@ Layout by_falling_size(const Task& task) {
   for (int i : order) {
     const Block& block = task.blocks[size_t(i)];
     int64_t size = task.sizes[size_t(i)], at = 0;
-    if (!meetings->most_meet()) {
+    if (!overlaps->is_dense()) {
       near.clear();
-      for (int other : meetings->with(i))
+      for (int other : overlaps->with(i))
         if (int64_t begin = out.offsets[size_t(other)]; begin != kNowhere)
           near.push_back({begin, begin + task.sizes[size_t(other)]});
-      // From the lowest up, as far as the first gap: seldom all of them.
-      auto higher = [](const Stretch& a, const Stretch& b) { return a.begin > b.begin; };
+      // From the lowest up to the first gap: seldom all of them.
+      auto higher = [](const Region& a, const Region& b) { return a.begin > b.begin; };
       std::make_heap(near.begin(), near.end(), higher);
       while (!near.empty() && near.front().begin - at < size) {
         at = std::max(at, near.front().end);
@@ -216,7 +216,7 @@ Layout by_falling_size(const Task& task) {
       at = std::max(at, p.end);
     }
     out.offsets[size_t(i)] = at;
-    if (meetings->most_meet()) {
+    if (overlaps->is_dense()) {
       Place place = place_of(i);
       taken.insert(std::upper_bound(taken.begin(), taken.end(), place), place);
     }
@@ -225,13 +225,13 @@ Layout by_falling_size(const Task& task) {
   return out;
 }
 
-// Free stretches of an unbounded memory.
+// Free regions of an unbounded memory.
 class FreeList {
 public:
   int64_t take(int64_t size) {
     auto best = by_size_.lower_bound({size, 0});
     if (best == by_size_.end()) {
-      // At the end, together with a free stretch that reaches it.
+      // At the end, together with a free region that reaches it.
       int64_t at = end_;
       if (!by_begin_.empty() && std::prev(by_begin_.end())->second == end_) {
         at = std::prev(by_begin_.end())->first;
@@ -264,14 +264,14 @@ public:
   int64_t end() const { return end_; }
 
 private:
-  using Stretches = std::map<int64_t, int64_t>; // begin to end
+  using Regions = std::map<int64_t, int64_t>; // begin to end
   void insert(int64_t begin, int64_t stop) {
     by_begin_[begin] = stop, by_size_.insert({stop - begin, begin});
   }
-  void erase(Stretches::iterator it) {
+  void erase(Regions::iterator it) {
     by_size_.erase({it->second - it->first, it->first}), by_begin_.erase(it);
   }
-  Stretches by_begin_;
+  Regions by_begin_;
   std::set<std::pair<int64_t, int64_t>> by_size_;
   int64_t end_ = 0;
 };
@@ -299,7 +299,7 @@ Layout best_fit(const Task& task) {
       [&](int64_t offset, int64_t size) { memory.give(offset, size); });
 }
 
-// Twice the sum leaves room for what the buckets round up.
+// Twice the sum leaves room for rounding up to buckets.
 Layout tlsf(const Task& task) {
   if (task.sum > INT64_MAX / 4) return {};
   Tlsf memory(2 * task.sum, task.alignment, 32);
@@ -312,13 +312,13 @@ Layout tlsf(const Task& task) {
 
 LayoutCandidates layout_candidates(std::span<const Block> blocks, int64_t alignment) {
   Task task(blocks, alignment);
-  return {by_falling_size(task), best_fit(task), tlsf(task)};
+  return {largest_first(task), best_fit(task), tlsf(task)};
 }
 
-Layout lay_out(std::span<const Block> blocks, int64_t alignment) {
+Layout assign_offsets(std::span<const Block> blocks, int64_t alignment) {
   if (blocks.empty()) return {};
   LayoutCandidates all = layout_candidates(blocks, alignment);
-  Layout best = std::move(all.falling_size);
+  Layout best = std::move(all.largest_first);
   for (Layout* other : {&all.best_fit, &all.tlsf})
     if (best.offsets.empty() || (!other->offsets.empty() && other->bytes < best.bytes))
       best = std::move(*other);
@@ -341,7 +341,7 @@ void check_layout(std::span<const Block> blocks, const Layout& layout, int64_t a
   }
   // Sweep over time; live blocks by offset.
   std::map<int64_t, size_t> live;
-  auto meets = [&](size_t a, size_t b) {
+  auto overlap = [&](size_t a, size_t b) {
     int64_t x = layout.offsets[a], y = layout.offsets[b];
     return x < y + std::max<int64_t>(blocks[b].bytes, 1) && y < x + std::max<int64_t>(blocks[a].bytes, 1);
   };
@@ -353,9 +353,9 @@ void check_layout(std::span<const Block> blocks, const Layout& layout, int64_t a
       continue;
     }
     auto next = live.lower_bound(at);
-    if (next != live.end() && meets(block, next->second))
+    if (next != live.end() && overlap(block, next->second))
       fail(block, "overlaps block " + std::to_string(next->second));
-    if (next != live.begin() && meets(block, std::prev(next)->second))
+    if (next != live.begin() && overlap(block, std::prev(next)->second))
       fail(block, "overlaps block " + std::to_string(std::prev(next)->second));
     live[at] = block;
   }

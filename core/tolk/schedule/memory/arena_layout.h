@@ -1,4 +1,4 @@
-// Placing blocks with known lifetimes in one stretch of memory.
+// Offsets in one arena for blocks with known lifetimes.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ struct Block {
 };
 struct Layout {
   std::vector<int64_t> offsets; // by block, multiples of the alignment
-  int64_t bytes = 0;            // of the whole stretch
+  int64_t bytes = 0;            // of the arena
 };
 
-// Blocks whose lifetimes meet do not overlap; every offset is a multiple of `alignment`, a power of two of at
-// least 256. The smallest of three layouts: first fit in order of falling size with all lifetimes known, and,
-// in order of time, best fit and TLSF. Deterministic. The work grows with the number of blocks: the first
-// layout, which looks at every pair of blocks that meet, but for blocks that meet all others, is left out
-// when there are too many pairs. Throws InvalidArgument ("too large") when the sum exceeds 63 bits.
-TOLK_API Layout lay_out(std::span<const Block> blocks, int64_t alignment = kArenaAlignment);
+// Blocks whose lifetimes overlap do not share bytes; every offset is a multiple of `alignment`, a power of two
+// of at least 256. The smallest of three layouts: first fit, largest block first, with all lifetimes known; and
+// best fit and TLSF in order of time. Deterministic. The work is linear in the number of blocks: the first
+// layout compares every two blocks whose lifetimes overlap, and is left out when there are too many such pairs,
+// apart from blocks that overlap all others. Throws InvalidArgument ("too large") when the sum exceeds 63 bits.
+TOLK_API Layout assign_offsets(std::span<const Block> blocks, int64_t alignment = kArenaAlignment);
 
 // Throws InternalError that names two blocks which are in use at the same time and overlap, or a block that
-// leaves the stretch or is not aligned.
+// exceeds the arena or is not aligned.
 TOLK_API void check_layout(std::span<const Block> blocks, const Layout& layout,
                            int64_t alignment = kArenaAlignment);
 
-// The candidates of lay_out, for tests and comparison. The first is empty when it is left out, the last when
+// The candidates of assign_offsets, for comparison. The first is empty when it is left out, the last when
 // the sum exceeds 61 bits.
 struct LayoutCandidates {
-  Layout falling_size, best_fit, tlsf;
+  Layout largest_first, best_fit, tlsf;
 };
 TOLK_API LayoutCandidates layout_candidates(std::span<const Block> blocks,
                                             int64_t alignment = kArenaAlignment);

@@ -12,6 +12,7 @@
 #include "tolk/schedule/fuse/access.h"
 #include "tolk/schedule/memory/arena_layout.h"
 #include "tolk/uop/build.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
@@ -22,30 +23,6 @@ const std::string kHost = "HOST";
 bool on_host(const UOp& argument) {
   return std::ranges::count(split_devices(device_of(argument)), kHost) > 0;
 }
-
-// An argument with the BUFFERs in it replaced: `place(buffer)` gives the new storage, or null.
-class Replacer {
-public:
-  template <typename Place> UOp run(const UOp& u, const Place& place) {
-    if (u.is(Op::BUFFER)) {
-      UOp other = place(u);
-      return other ? other : u;
-    }
-    if (u.nsrc() == 0) return u;
-    if (u.is(Op::SLICE)) {
-      UOp source = run(u.src(0), place);
-      return source == u.src(0) ? u : slice_over(u, source);
-    }
-    // Rare: values on several devices.
-    std::vector<UOp> src;
-    bool changed = false;
-    for (const UOp& s : u.src()) {
-      src.push_back(run(s, place));
-      changed |= src.back() != s;
-    }
-    return changed ? with_sources(u, src) : u;
-  }
-};
 
 int64_t bytes_of(const UOp& buffer) {
   uint64_t bytes;
@@ -59,55 +36,26 @@ int64_t bytes_of(const UOp& buffer) {
                         " elements is too large to plan");
 }
 
-// The BUFFERs in an argument, with the positions and bytes of theirs that it covers.
-struct Part {
-  UOp buffer;
-  int64_t begin, end;
-  int64_t position; // of a device tuple; -1: all
-  bool certain;     // or else somewhere in these bytes
-};
-constexpr int64_t kWhole = -1; // bytes: as many as there are
-void parts_of(const UOp& u, Part part, std::vector<Part>& out) {
-  if (u.is(Op::BUFFER)) {
-    part.buffer = u;
-    out.push_back(part);
-  } else if (u.is(Op::SLICE)) {
-    if (u.nsrc() > 1 || !part.certain) {
-      part.begin = 0, part.end = kWhole, part.certain = false;
-    } else {
-      int64_t bytes = part.end == kWhole ? bytes_of(u) : part.end - part.begin;
-      part.begin += u.arg().i(0), part.end = part.begin + bytes;
-    }
-    parts_of(u.src(0), part, out);
-  } else if (u.is(Op::MSTACK)) {
-    part.position = -1;
-    for (const UOp& s : u.src()) parts_of(s, part, out);
-  } else if (u.nsrc() > 0) {
-    if (u.is(Op::MSELECT)) part.position = position_of(u);
-    parts_of(u.src(0), part, out);
-  }
-}
-
-// Bytes of one buffer that something wrote, as disjoint stretches in order.
+// Bytes of one buffer that something wrote, as disjoint ranges in order.
 class Written {
 public:
   void add(int64_t begin, int64_t end) {
-    auto it = std::lower_bound(stretches_.begin(), stretches_.end(), begin,
+    auto it = std::lower_bound(ranges_.begin(), ranges_.end(), begin,
                                [](const auto& s, int64_t b) { return s.second < b; });
     auto last = it;
-    for (; last != stretches_.end() && last->first <= end; ++last)
+    for (; last != ranges_.end() && last->first <= end; ++last)
       begin = std::min(begin, last->first), end = std::max(end, last->second);
-    it = stretches_.erase(it, last);
-    stretches_.insert(it, {begin, end});
+    it = ranges_.erase(it, last);
+    ranges_.insert(it, {begin, end});
   }
   bool has(int64_t begin, int64_t end) const {
-    for (auto [b, e] : stretches_)
+    for (auto [b, e] : ranges_)
       if (b <= begin && end <= e) return true;
     return begin >= end;
   }
 
 private:
-  std::vector<std::pair<int64_t, int64_t>> stretches_;
+  std::vector<std::pair<int64_t, int64_t>> ranges_;
 };
 
 struct Temporary {
@@ -132,7 +80,7 @@ public:
     for (size_t i = 0; i < linear_.nsrc(); ++i) collect(linear_.src(i), int(i));
     divide();
     MemoryPlanStats sums;
-    for (Lane& lane : lanes_) lay_out_lane(lane, sums);
+    for (Lane& lane : lanes_) plan_lane(lane, sums);
     if (stats) *stats = sums;
     if (sums.buffers == 0) return linear_;
     report(sums);
@@ -177,7 +125,7 @@ private:
         continue;
       }
       const UOp& argument = item.src(i);
-      src_.push_back(number ? argument : replacer_.run(argument, [&](const UOp& buffer) {
+      src_.push_back(number ? argument : with_storage(argument, [&](const UOp& buffer) {
         uint32_t n = number_.get(buffer);
         return n ? places_[n - 1] : UOp();
       }));
@@ -220,9 +168,10 @@ private:
       direct_.push_back(0);
       if (!is_storage_argument(argument)) continue;
       size_t before = touched_.size();
-      parts_.clear();
-      parts_of(argument, {{}, 0, kWhole, -1, true}, parts_);
-      for (const Part& p : parts_) touch(p, time, facts.of(k));
+      if (argument.is(Op::BUFFER)) // mostly
+        touch({argument}, time, facts.of(k));
+      else
+        for (const StoragePart& p : storage_parts(argument)) touch(p, time, facts.of(k));
       if (argument.is(Op::BUFFER) && touched_.size() > before)
         direct_.back() = uint32_t(touched_.back().number) + 1;
       // The call that names a held view of a temporary makes it as long-lived as the view.
@@ -255,8 +204,9 @@ private:
   };
   Temporary& temporary(size_t number) { return temporaries_[number]; }
 
-  void touch(const Part& part, int time, Access access) {
-    const UOp& buffer = part.buffer;
+  void touch(const StoragePart& part, int time, Access access) {
+    const UOp& buffer = part.base;
+    if (!buffer.is(Op::BUFFER)) return;
     uint32_t& number = number_[buffer];
     if (!number) {
       if (slot_of(buffer) >= 0) return; // not counted: asked for again each time
@@ -271,8 +221,8 @@ private:
     }
     Temporary& t = temporaries_[number - 1];
     t.block.last = time;
-    touched_.push_back({number - 1, part.begin, part.end == kWhole ? t.block.bytes : part.end, part.position,
-                        part.certain, access});
+    touched_.push_back({number - 1, part.begin, part.end == StoragePart::kEnd ? t.block.bytes : part.end,
+                        part.position, part.exact, access});
   }
 
   // Whether the bytes were written, or notes that they are now.
@@ -285,7 +235,7 @@ private:
             last = touch.position < 0 ? int64_t(t.positions) - 1 : touch.position;
     if (t.positions == 1) first = last = 0;
     Written& written = written_[touch.number];
-    // Positions as numbers of their own stretch; sizes near 2^63 on many devices do not fit and are refused.
+    // Every position has a range of its own; sizes near 2^63 on many devices do not fit and are refused.
     for (int64_t p = first; p <= last; ++p) {
       int64_t base;
       if (__builtin_mul_overflow(p, t.block.bytes, &base) || base > INT64_MAX - t.block.bytes)
@@ -317,7 +267,7 @@ private:
     }
   }
 
-  void lay_out_lane(Lane& lane, MemoryPlanStats& sums) {
+  void plan_lane(Lane& lane, MemoryPlanStats& sums) {
     int64_t alignment = std::max(kArenaAlignment, lane.limits.alignment);
     std::vector<Block> blocks;
     // Again without those that came to lie where the device cannot reach them.
@@ -325,7 +275,7 @@ private:
       done = true;
       blocks.clear();
       for (size_t i : lane.members) blocks.push_back(temporaries_[i].block);
-      lane.layout = lay_out(blocks, alignment);
+      lane.layout = assign_offsets(blocks, alignment);
       size_t kept = 0;
       for (size_t k = 0; k < lane.members.size(); ++k) {
         Temporary& t = temporaries_[lane.members[k]];
@@ -359,8 +309,6 @@ private:
   const ViewLimitsTable& limits_;
   std::unordered_set<UOp, UOpHash> held_;
   AccessTable accesses_;
-  Replacer replacer_;
-  std::vector<Part> parts_;
   std::vector<Touch> touched_;
   std::vector<Temporary> temporaries_;
   std::unordered_map<size_t, Written> written_; // by temporary, one position after the other
@@ -379,9 +327,8 @@ UOp inline_slice_calls(const UOp& linear, std::span<const UOp> held) {
   if (!linear.is(Op::LINEAR) || std::ranges::none_of(linear.src(), is_view)) return linear;
   std::unordered_set<UOp, UOpHash> kept(held.begin(), held.end());
   UOpMap views;
-  Replacer replacer;
   auto inlined = [&](const UOp& argument) {
-    return replacer.run(argument, [&](const UOp& buffer) {
+    return with_storage(argument, [&](const UOp& buffer) {
       auto it = views.find(buffer);
       return it == views.end() ? UOp() : it->second;
     });

@@ -1,16 +1,12 @@
 // Temporaries of a LINEAR share memory where their lifetimes allow: one arena BUFFER for each placement and
-// lane, every temporary a SLICE of it. The executed graph and the planned one are the same object. (The
-// design calls this memory_plan_rewrite.)
+// lane, every temporary a SLICE of it.
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <map>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "tolk/base/api.h"
+#include "tolk/schedule/options.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
@@ -20,24 +16,15 @@ struct MemoryPlanStats {
   size_t buffers = 0, arenas = 0;
 };
 
-// Where views of a device's buffers may begin. Planned places are multiples of 256 in any case.
-struct ViewLimits {
-  int64_t alignment = 1; // of their offset in bytes, a power of two; 0: at the buffer's begin alone
-  int64_t largest_offset = std::numeric_limits<int64_t>::max();
-  bool operator==(const ViewLimits&) const = default;
-};
-// The limits of devices by canonical name. A device that is not listed has none.
-using ViewLimitsTable = std::map<std::string, ViewLimits>;
-
 // The LINEAR with its temporaries planned: BUFFERs with negative slots, anywhere inside an argument, that are
 // not in `held` (compared by identity), whose first call writes them, and all of whose devices have views at
 // offsets. What is on several devices has the same place on all of them. Left alone are buffers filled from
 // HOST, since a device may use the host's memory in their place, and buffers that are read where nothing
 // before has written them: their contents come from elsewhere (DEBUG=1 names them).
 //
-// Buffers that a COPY touches are in a lane of their own, where memory is free again only after as many calls
-// more as the buffer lived, so that transfers need not wait for one another. A SLICE call whose result is not
-// held is dropped, and its result is written as a SLICE of the source everywhere behind it.
+// Buffers that a COPY reads or writes have a lane of their own, in which memory is reused only once as many
+// calls have passed as the buffer was live, so that transfers do not wait for each other. A SLICE call whose
+// result is not held is dropped, and its result is written as a SLICE of the source in all later calls.
 //
 // Bodies are not touched. The layout depends on `linear` alone; nothing may be read through a planned node
 // after the run. With NO_MEMORY_PLANNER, and when it is no LINEAR, `linear` is returned as it is. Throws

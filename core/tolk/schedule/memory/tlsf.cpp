@@ -32,7 +32,7 @@ Tlsf::Place Tlsf::place_of(int64_t bytes) const {
   return {level, int(above >> std::max(0, level - division_bits_))};
 }
 
-// The least size all of whose bucket is at least `bytes`.
+// The smallest size whose whole bucket is at least `bytes`.
 int64_t Tlsf::rounded_up(int64_t bytes) const {
   int64_t step = int64_t(1) << std::max(0, bit_length(bytes) - division_bits_);
   int64_t up;

@@ -1,5 +1,4 @@
-// Two-level segregated fit: an allocator over numbers, not memory. Constant time for every request, and
-// little waste; the memory planner plays a schedule through it.
+// Two-level segregated fit: an allocator of offsets, in constant time per request and with little waste.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +10,16 @@
 
 namespace tolk::schedule {
 
-// Free blocks wait in buckets by size: the first level is the number of bits of the size, the second divides
-// that octave into `divisions` equal parts. A request is rounded up to the next bucket boundary, so that
-// every block of the bucket fits, and takes the oldest block of the first bucket that has one. What a block
-// has too much is split off, and a block that is freed joins its free neighbours.
+// Free blocks are kept in buckets by size: the first level is the number of bits of the size, the second
+// divides that octave into `divisions` equal parts. A request is rounded up to the next bucket boundary, so
+// that every block of the bucket fits, and takes the oldest block of the first bucket that has one. The
+// remainder of the block is split off, and a freed block merges with its free neighbours.
 class TOLK_API Tlsf {
 public:
   // Places 0 .. bytes-1. Requests below `block` take `block`. `divisions` is a power of two up to 32.
   explicit Tlsf(int64_t bytes, int64_t block = 16, int divisions = 16);
 
-  // The begin of a stretch, a multiple of `alignment` (a power of two). Throws OutOfMemory when no bucket has
+  // The offset of a region, a multiple of `alignment` (a power of two). Throws OutOfMemory when no bucket has
   // a block for it, and InvalidArgument for a negative size or an alignment that is no power of two.
   int64_t allocate(int64_t bytes, int64_t alignment = 1);
   // Gives back what `allocate` gave at `begin`; throws InvalidArgument when nothing is in use there.
@@ -31,7 +30,7 @@ public:
 private:
   struct Block {
     int64_t begin = 0, bytes = 0;
-    int left = -1, right = -1;  // neighbours in the stretch
+    int left = -1, right = -1;  // neighbours in the arena
     int older = -1, newer = -1; // in its bucket while it is free
     bool free = false;
   };
@@ -54,7 +53,7 @@ private:
   int64_t bytes_, block_, peak_ = 0;
   int divisions_, division_bits_;
   std::vector<Block> blocks_;
-  std::vector<int> spare_; // numbers of blocks that were joined to others
+  std::vector<int> spare_; // numbers of blocks that were merged into others
   std::vector<Bucket> buckets_;
   uint64_t levels_ = 0;                   // which have free blocks
   std::vector<uint32_t> filled_;          // by level: which divisions have

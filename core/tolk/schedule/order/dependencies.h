@@ -1,40 +1,55 @@
-// Items that wait for one another, in an order to run.
+// Ordering constraints between numbered kernels, and an order that satisfies them.
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 namespace tolk::schedule {
 
+enum class Hazard : uint8_t {
+  ReadAfterWrite,  // `then` reads what `first` writes
+  WriteAfterWrite, // `then` overwrites what `first` writes
+  WriteAfterRead,  // `then` overwrites what `first` reads
+};
+
+// Kernel `first` runs before kernel `then`.
+struct Edge {
+  int first, then;
+  Hazard hazard;
+  // The contents of storage (KernelGraph::contents) that `then` reads after the write, or that `first` reads
+  // before it is overwritten; -1 where unknown.
+  int contents = -1;
+};
+
 class Dependencies {
 public:
-  explicit Dependencies(size_t items) : items_(items) {}
-  void add_item() { ++items_; }
-  size_t size() const { return items_; }
+  void add_kernel() { ++kernels_; }
+  size_t size() const { return kernels_; }
 
-  // `first` runs before `then`; nothing for an item and itself. May be said more than once.
-  void before(int first, int then) {
-    if (first != then) edges_.emplace_back(first, then);
+  // Ignores an edge from a kernel to itself. Duplicates do no harm.
+  void add(Edge edge) {
+    if (edge.first != edge.then) edges_.push_back(edge);
   }
+  const std::vector<Edge>& edges() const { return edges_; }
 
-  // All items; among those that may come next, the one with the smallest number: items that are numbered
-  // depth first from the results keep few temporaries alive. When some wait for each other, those and what
-  // waits for them are missing.
+  // A topological order; of the kernels that are ready, the one with the smallest number is next. Kernels
+  // numbered depth first from the results thus keep few temporaries alive. Kernels on a cycle, and all that
+  // depend on them, are missing.
   std::vector<int> order() const;
-  // The items of one cycle, each before the next and the last before the first; for when `order` misses some.
+  // The kernels of one cycle, each before the next and the last before the first; empty when there is none.
   std::vector<int> cycle() const;
 
 private:
   struct Graph {
-    std::vector<int> begin, then; // who waits for item i: then[begin[i]] .. then[begin[i+1]-1]
-    std::vector<int> waits;       // for how many
+    std::vector<int> begin, then; // successors of kernel i: then[begin[i]] .. then[begin[i+1]-1]
+    std::vector<int> waits;       // number of predecessors that have not run
   };
   Graph graph() const;
   std::vector<int> run(Graph& g) const;
 
-  size_t items_;
-  std::vector<std::pair<int, int>> edges_;
+  size_t kernels_ = 0;
+  std::vector<Edge> edges_;
 };
 
 } // namespace tolk::schedule

@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "tolk/base/error.h"
-#include "tolk/schedule/fuse/access.h"
-#include "tolk/schedule/fuse/node_numbers.h"
-#include "tolk/schedule/order/dependencies.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 #include "tolk/uop/spec.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::schedule {
@@ -39,244 +35,275 @@ void add_states(const UOp& u, std::vector<UOp>& states) {
   }
 }
 
-class KernelOrder {
-public:
-  explicit KernelOrder(const UOp& sink) : sink_(sink), dependencies_(0) {}
+void sort_unique(std::vector<int>& numbers) {
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
 
-  UOp run() {
-    // Bodies are not walked: what is inside them is theirs.
-    auto enter = [this](const UOp& u) {
-      return u == sink_ || !u.is(OpSet(Op::SINK, Op::LINEAR, Op::PROGRAM, Op::CUSTOM_FUNCTION));
-    };
-    for (const UOp& u : toposort(sink_, enter))
-      if (u.is(Op::AFTER)) add_after(u);
-    for (const UOp& u : sink_.src())
-      if (u.is(OpSet(Op::CALL, Op::END))) add_kernel(u);
-    for (const Read& read : reads_) find_overwriters(read);
-    answer_overwrites();
-    std::vector<int> order = dependencies_.order();
-    if (order.size() != kernels_.size()) report_cycle();
-    std::vector<UOp> calls;
-    for (int i : order) calls.push_back(emitted(kernels_[size_t(i)]));
-    return linear(calls);
-  }
-
-private:
-  struct After {
-    UOp node;
-    std::vector<int> kernels;
-    std::vector<int> done; // kernels behind which it is reached
-    std::vector<UOp> superseded;
-    UOp storage; // whose state it is
-  };
-  struct Write {
-    int after;
-    std::vector<int> kernels; // that it adds to the state before
-  };
-  struct Read {
-    int kernel;
-    UOp state;
-    bool surely; // it loads from it and does not store to it
-  };
-
-  // The After of an AFTER node: sources come before users.
-  const After& at(const UOp& after) const { return afters_[after_number_.get(after) - 1]; }
-
-  void add_after(const UOp& u) {
-    afters_.emplace_back();
-    after_number_[u] = uint32_t(afters_.size());
-    auto number = int(afters_.size()) - 1;
-    After a;
-    a.node = u;
-    a.storage = storage_of(u.src(0));
-    add_states(u.src(0), a.superseded);
-    std::vector<int> waited; // done before the kernels of this AFTER that are new
-    std::vector<UOp> kernels;
-    for (const UOp& effect : u.src().subspan(1)) {
-      if (effect.is(OpSet(Op::CALL, Op::END))) {
-        kernels.push_back(effect);
-      } else if (effect.is(Op::AFTER)) {
-        const After& dependency = at(effect);
-        waited.insert(waited.end(), dependency.done.begin(), dependency.done.end());
-      } else if (!effect.is(Op::STORE)) {
-        throw InvalidArgument(std::string("AFTER source should be CALL, END, STORE, or AFTER, not ") +
-                              name(effect.op()));
-      }
-    }
-    for (const UOp& s : a.superseded)
-      if (s.is(Op::AFTER)) waited.insert(waited.end(), at(s).done.begin(), at(s).done.end());
-    Write write{number, {}};
-    for (const UOp& k : kernels) {
-      int kernel = add_kernel(k);
-      a.kernels.push_back(kernel);
-      bool known = std::ranges::any_of(a.superseded, [&](const UOp& s) {
-        return s.is(Op::AFTER) && std::ranges::count(at(s).kernels, kernel) > 0;
-      });
-      if (known) continue;
-      write.kernels.push_back(kernel);
-      for (int other : waited) raw(other, kernel);
-    }
-    a.done = a.kernels.empty() ? waited : a.kernels;
-    for (const UOp& s : a.superseded) writes_[state_number(s)].push_back(write);
-    afters_[size_t(number)] = std::move(a);
-  }
-
-  size_t state_number(const UOp& state) {
-    uint32_t& number = state_number_[state];
-    if (!number) {
-      writes_.emplace_back();
-      number = uint32_t(writes_.size());
-    }
-    return number - 1;
-  }
-
-  int add_kernel(const UOp& effect) {
-    const UOp* call = &effect;
-    while (call->is(Op::END)) call = &call->src(0);
-    if (!call->is(Op::CALL))
-      throw InvalidArgument(std::string("END in a graph of kernels should wrap a CALL, not ") +
-                            name(call->op()));
-    uint32_t& number = kernel_number_[*call];
-    if (number) return int(number) - 1;
-    kernels_.push_back(*call);
-    raw_.emplace_back();
-    dependencies_.add_item();
-    number = uint32_t(kernels_.size());
-    int kernel = int(number) - 1;
-    const AccessTable::Facts& facts = accesses_.of(call->src(0));
-    std::vector<UOp> states;
-    size_t k = 0;
-    for (const UOp& argument : call->src().subspan(1)) {
-      states.clear();
-      add_states(argument, states);
-      Access access = facts.of(k);
-      k += is_storage_argument(unwrapped(argument));
-      for (const UOp& s : states) {
-        if (s.is(Op::AFTER))
-          for (int other : at(s).done) raw(other, kernel);
-        // Overwriting is not reading.
-        if (access.reads) reads_.push_back({kernel, s, facts.known && !access.writes});
-      }
-    }
-    return kernel;
-  }
-
-  // `first` makes what `then` reads or supersedes.
-  void raw(int first, int then) {
-    dependencies_.before(first, then);
-    raw_[size_t(then)].push_back(first);
-    rising_ &= first < then;
-  }
-
-  // Those who supersede a state come behind its readers.
-  void find_overwriters(const Read& read) {
-    uint32_t number = state_number_.get(read.state);
-    if (!number) return;
-    for (const Write& write : writes_[number - 1]) {
-      if (std::ranges::count(afters_[size_t(write.after)].kernels, read.kernel) > 0) continue;
-      for (int t : write.kernels)
-        if (t != read.kernel) overwrites_.push_back({read.kernel, t, read.surely});
-    }
-  }
-
-  // A kernel that the reader needs cannot come behind it. Where bodies do not show what they read, such an
-  // argument is taken for a result; where they do, the reader wants what is gone, which the cycle reports.
-  void answer_overwrites() {
-    std::ranges::stable_sort(overwrites_, {}, &Overwrite::reader);
-    for (size_t i = 0; i < overwrites_.size();) {
-      size_t end = i;
-      int reader = overwrites_[i].reader, least = int(kernels_.size());
-      bool ask = false;
-      for (; end < overwrites_.size() && overwrites_[end].reader == reader; ++end) {
-        const Overwrite& o = overwrites_[end];
-        if (o.surely || (rising_ && o.writer > reader)) continue;
-        ask = true, least = std::min(least, o.writer);
-      }
-      if (ask) find_needed(reader, rising_ ? least : 0);
-      for (; i < end; ++i) {
-        const Overwrite& o = overwrites_[i];
-        bool needed = ask && !o.surely && needed_by_[size_t(o.writer)] == reader;
-        if (!needed) dependencies_.before(reader, o.writer);
-      }
-    }
-  }
-
-  // Marks the kernels of at least this number that `reader` needs, directly or not.
-  void find_needed(int reader, int least) {
-    needed_by_.resize(kernels_.size(), -1);
-    std::vector<int> todo{reader};
-    while (!todo.empty()) {
-      int at = todo.back();
-      todo.pop_back();
-      for (int other : raw_[size_t(at)])
-        if (other >= least && std::exchange(needed_by_[size_t(other)], reader) != reader)
-          todo.push_back(other);
-    }
-  }
-
-  [[noreturn]] void report_cycle() const {
-    std::string text = "cycle detected in assign graph: ";
-    std::vector<int> cycle = dependencies_.cycle();
-    cycle.push_back(cycle.front());
-    for (size_t i = 0; i < cycle.size(); ++i) {
-      const UOp& call = kernels_[size_t(cycle[i])];
-      text += i ? " -> " : "";
-      text += "kernel " + std::to_string(cycle[i]);
-      if (call.nsrc() > 1) text += " on " + print_expr(storage_of(call.src(1)));
-    }
-    throw InvalidArgument(text +
-                          "; each reads what the next overwrites, so copy one of the old values first");
-  }
-
-  // The argument without AFTERs and views that keep storage: what the list of calls names.
-  UOp storage_of(const UOp& u) const {
-    const UOp* at = &u;
-    while (!at->is(kStates | kSeveral | kVariables | OpSet(Op::SLICE))) at = &at->src(0);
-    if (at->is(Op::AFTER)) return this->at(*at).storage;
-    if (at->is(Op::SLICE)) return slice_over(*at, storage_of(at->src(0)));
-    if (!at->is(kSeveral)) return *at;
-    std::vector<UOp> src;
-    for (const UOp& s : at->src()) src.push_back(storage_of(s));
-    return with_sources(*at, src);
-  }
-
-  UOp emitted(const UOp& call) const {
-    bool nested = call.src(0).is(Op::LINEAR);
-    std::vector<UOp> src{call.src(0)};
-    for (const UOp& argument : call.src().subspan(1)) {
-      UOp storage = storage_of(argument);
-      if (nested || !storage.is(kVariables)) src.push_back(storage);
-    }
-    return with_sources(call, src);
-  }
-
-  struct Overwrite {
-    int reader, writer;
-    bool surely;
-  };
-
-  const UOp& sink_;
-  std::vector<After> afters_;
-  NodeNumbers after_number_, kernel_number_, state_number_; // from 1
-  std::vector<UOp> kernels_;
-  std::vector<std::vector<int>> raw_; // by kernel: those whose results it reads
-  bool rising_ = true;                // those have smaller numbers
-  Dependencies dependencies_;
-  AccessTable accesses_;
-  std::vector<std::vector<Write>> writes_; // by number of the superseded state
-  std::vector<Read> reads_;
-  std::vector<Overwrite> overwrites_;
-  std::vector<int> needed_by_; // by kernel: the reader that was last found to need it
-};
+template <typename T> void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 } // namespace
 
-UOp schedule_kernel_graph(const UOp& sink) {
+KernelGraph::KernelGraph(const UOp& sink) {
+  // Bodies are graphs of their own.
+  auto enter = [&](const UOp& u) {
+    return u == sink || !u.is(OpSet(Op::SINK, Op::LINEAR, Op::PROGRAM, Op::CUSTOM_FUNCTION));
+  };
+  for (const UOp& u : toposort(sink, enter))
+    if (u.is(Op::AFTER)) add_after(u);
+  for (const UOp& u : sink.src())
+    if (u.is(OpSet(Op::CALL, Op::END))) add_kernel(u);
+  order_overwriters();
+}
+
+void KernelGraph::add_after(const UOp& u) {
+  State state;
+  state.storage = storage_of(u.src(0));
+  std::vector<UOp> below;
+  add_states(u.src(0), below);
+  std::vector<int> waited, kernels;
+  for (const UOp& effect : u.src().subspan(1)) {
+    if (effect.is(OpSet(Op::CALL, Op::END)))
+      kernels.push_back(add_kernel(effect));
+    else if (effect.is(Op::AFTER))
+      append(waited, at(effect).done);
+    else if (!effect.is(Op::STORE))
+      throw InvalidArgument(std::string("AFTER source should be CALL, END, STORE, or AFTER, not ") +
+                            name(effect.op()));
+  }
+  for (const UOp& s : below)
+    if (s.is(Op::AFTER)) append(waited, at(s).done);
+  auto number = int(states_.size());
+  if (kernels.empty()) {
+    state.contents = joined(u, below);
+    sort_unique(waited);
+    state.done = std::move(waited);
+  } else {
+    state.own = true;
+    state.done = kernels;
+    // A kernel that the state below has already is repeated here, and supersedes nothing.
+    auto repeated = [&](int kernel) {
+      return std::ranges::any_of(below, [&](const UOp& s) {
+        return s.is(Op::AFTER) && at(s).own && std::ranges::count(at(s).done, kernel) > 0;
+      });
+    };
+    std::erase_if(kernels, repeated);
+    for (int kernel : kernels)
+      for (int other : waited) dependencies_.add({other, kernel, Hazard::WriteAfterWrite});
+    for (const UOp& s : below) {
+      for (int c : contents_of(s)) {
+        UOp base = contents_[size_t(c)].base;
+        for (int kernel : state.done)
+          if (opaque_[size_t(kernel)]) opaque_results_.emplace(kernel, base.node());
+        for (int part : parts_of(c))
+          for (int kernel : kernels) contents_[size_t(part)].overwritten.push_back({kernel, number});
+        state.contents.push_back(int(contents_.size()));
+        contents_.push_back({std::move(base), {}, {}});
+      }
+    }
+  }
+  states_.push_back(std::move(state));
+  after_number_[u] = uint32_t(states_.size());
+}
+
+// Contents of an AFTER without kernels. For each storage: the parts that AFTERs among the effects name,
+// otherwise the state below.
+std::vector<int> KernelGraph::joined(const UOp& after, const std::vector<UOp>& below) {
+  std::vector<int> out;
+  for (const UOp& s : below) {
+    for (int c : contents_of(s)) {
+      const UOp base = contents_[size_t(c)].base;
+      std::vector<int> parts;
+      for (const UOp& effect : after.src().subspan(1)) {
+        if (!effect.is(Op::AFTER)) continue;
+        for (int other : at(effect).contents)
+          if (contents_[size_t(other)].base == base) append(parts, parts_of(other));
+      }
+      if (parts.empty() || s.is(Op::AFTER)) append(parts, parts_of(c));
+      sort_unique(parts);
+      if (parts.size() == 1) {
+        out.push_back(parts[0]);
+        continue;
+      }
+      auto [it, fresh] = joins_.try_emplace(parts, int(contents_.size()));
+      if (fresh) contents_.push_back({base, std::move(parts), {}});
+      out.push_back(it->second);
+    }
+  }
+  sort_unique(out);
+  return out;
+}
+
+std::vector<int> KernelGraph::parts_of(int contents) const {
+  const Contents& c = contents_[size_t(contents)];
+  return c.parts.empty() ? std::vector<int>{contents} : c.parts;
+}
+
+std::vector<int> KernelGraph::contents_of(const UOp& state) {
+  if (state.is(Op::AFTER)) return at(state).contents;
+  uint32_t& number = base_contents_[state];
+  if (!number) {
+    contents_.push_back({state, {}, {}});
+    number = uint32_t(contents_.size());
+  }
+  return {int(number) - 1};
+}
+
+int KernelGraph::contents(const UOp& state) const {
+  if (!state.is(Op::AFTER)) return int(base_contents_.get(state)) - 1;
+  uint32_t number = after_number_.get(state);
+  if (!number || states_[number - 1].contents.size() != 1) return -1;
+  return states_[number - 1].contents[0];
+}
+
+bool KernelGraph::is_superseded(int contents) const {
+  return std::ranges::any_of(parts_of(contents),
+                             [&](int part) { return !contents_[size_t(part)].overwritten.empty(); });
+}
+
+int KernelGraph::add_kernel(const UOp& effect) {
+  const UOp* call = &effect;
+  while (call->is(Op::END)) call = &call->src(0);
+  if (!call->is(Op::CALL))
+    throw InvalidArgument(std::string("END in a graph of kernels should wrap a CALL, not ") +
+                          name(call->op()));
+  uint32_t& number = kernel_number_[*call];
+  if (number) return int(number) - 1;
+  calls_.push_back(*call);
+  number = uint32_t(calls_.size());
+  int kernel = int(number) - 1;
+  dependencies_.add_kernel();
+  const AccessTable::Facts& facts = accesses_.of(call->src(0));
+  opaque_.push_back(!facts.known);
+  std::vector<UOp> states;
+  size_t k = 0;
+  for (const UOp& argument : call->src().subspan(1)) {
+    states.clear();
+    add_states(argument, states);
+    bool reads = facts.of(k).reads;
+    k += is_storage_argument(unwrapped(argument));
+    for (const UOp& s : states) add_access(kernel, s, reads);
+  }
+  return kernel;
+}
+
+// An argument that is a join reads each of the states that it names, on its own: they may be the old and the
+// new contents of one storage.
+void KernelGraph::add_access(int kernel, const UOp& state, bool reads) {
+  if (!state.is(Op::AFTER) || at(state).own || state.nsrc() == 1) return add_state(kernel, state, reads);
+  std::vector<int> whole = contents_of(state);
+  bool named = false;
+  for (const UOp& effect : state.src().subspan(1)) {
+    if (!effect.is(Op::AFTER)) continue;
+    bool same = std::ranges::any_of(at(effect).contents, [&](int c) {
+      return std::ranges::any_of(
+          whole, [&](int w) { return contents_[size_t(w)].base == contents_[size_t(c)].base; });
+    });
+    add_state(kernel, effect, reads && same);
+    named |= same;
+  }
+  if (named) return;
+  std::vector<UOp> below;
+  add_states(state.src(0), below);
+  for (const UOp& s : below) add_access(kernel, s, reads);
+}
+
+void KernelGraph::add_state(int kernel, const UOp& state, bool reads) {
+  std::vector<int> contents = contents_of(state);
+  if (reads && !add_read(kernel, contents)) return;
+  if (!state.is(Op::AFTER)) return;
+  Hazard hazard = reads ? Hazard::ReadAfterWrite : Hazard::WriteAfterWrite;
+  for (int other : at(state).done)
+    dependencies_.add({other, kernel, hazard, contents.size() == 1 ? contents[0] : -1});
+}
+
+// False when the kernel was known to read all of these.
+bool KernelGraph::add_read(int kernel, const std::vector<int>& contents) {
+  bool fresh = false;
+  for (int c : contents) {
+    bool known = false;
+    for (size_t i = reads_.size(); i-- > 0 && reads_[i].kernel == kernel && !known;)
+      known = reads_[i].contents == c;
+    if (known) continue;
+    reads_.push_back({kernel, c});
+    fresh = true;
+  }
+  return fresh;
+}
+
+// Kernels that supersede contents run after their readers.
+void KernelGraph::order_overwriters() {
+  for (const Read& read : reads_) {
+    // An opaque kernel does not read what it is said to write.
+    const Contents& c = contents_[size_t(read.contents)];
+    if (opaque_[size_t(read.kernel)] && opaque_results_.contains({read.kernel, c.base.node()})) continue;
+    for (int part : parts_of(read.contents)) {
+      for (const Overwriter& o : contents_[size_t(part)].overwritten) {
+        // Kernels of one state are not ordered by it.
+        if (std::ranges::count(states_[size_t(o.state)].done, read.kernel) > 0) continue;
+        dependencies_.add({read.kernel, o.kernel, Hazard::WriteAfterRead, read.contents});
+      }
+    }
+  }
+}
+
+void KernelGraph::report_cycle() const {
+  std::string text = "cycle detected in assign graph: ";
+  std::vector<int> cycle = dependencies_.cycle();
+  cycle.push_back(cycle.front());
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    const UOp& call = calls_[size_t(cycle[i])];
+    text += i ? " -> " : "";
+    text += "kernel " + std::to_string(cycle[i]);
+    if (call.nsrc() > 1) text += " on " + print_expr(storage_of(call.src(1)));
+  }
+  throw InvalidArgument(text + "; each reads what the next overwrites, so copy one of the old values first");
+}
+
+// The argument without AFTERs and views that keep storage: what the list of calls names.
+UOp KernelGraph::storage_of(const UOp& u) const {
+  const UOp* at = &u;
+  while (!at->is(kStates | kSeveral | kVariables | OpSet(Op::SLICE))) at = &at->src(0);
+  if (at->is(Op::AFTER)) return this->at(*at).storage;
+  if (at->is(Op::SLICE)) return slice_over(*at, storage_of(at->src(0)));
+  if (!at->is(kSeveral)) return *at;
+  std::vector<UOp> src;
+  for (const UOp& s : at->src()) src.push_back(storage_of(s));
+  return with_sources(*at, src);
+}
+
+UOp KernelGraph::emitted(const UOp& call) const {
+  bool nested = call.src(0).is(Op::LINEAR);
+  std::vector<UOp> src{call.src(0)};
+  for (const UOp& argument : call.src().subspan(1)) {
+    UOp storage = storage_of(argument);
+    if (nested || !storage.is(kVariables)) src.push_back(std::move(storage));
+  }
+  return with_sources(call, src);
+}
+
+UOp KernelGraph::linear(const std::vector<int>& order) const {
+  std::vector<UOp> calls;
+  calls.reserve(order.size());
+  for (int i : order) calls.push_back(emitted(calls_[size_t(i)]));
+  return tolk::linear(calls);
+}
+
+UOp schedule_kernel_graph(const UOp& sink, const OnCycle& on_cycle) {
   if (!sink.is(Op::SINK))
     throw InvalidArgument(std::string("a graph of kernels is rooted in a SINK, not ") + name(sink.op()));
-  UOp list = KernelOrder(sink).run();
-  verify_stage(list, Stage::KernelGraph);
-  return list;
+  KernelGraph graph(sink);
+  std::vector<int> order = graph.dependencies().order();
+  if (order.size() == graph.size()) {
+    UOp list = graph.linear(order);
+    verify_stage(list, Stage::KernelGraph);
+    return list;
+  }
+  if (!on_cycle) graph.report_cycle();
+  on_cycle(graph);
+  return {};
 }
 
 } // namespace tolk::schedule

@@ -9,27 +9,27 @@
 namespace tolk::schedule {
 namespace {
 
-// A view of storage can stand for two things: what is there to be written, and the value that is read from
-// it. Every node has an image for each.
+// A view of storage is a place to be written, or the value that is read from it. Every node has an image for
+// each.
 class Pass {
 public:
   explicit Pass(std::span<const UOp> views) : copied_(views.begin(), views.end()) {}
 
-  void run(Early& early) {
-    for (const UOp& u : toposort(early.roots)) {
+  void run(Canonical& canonical) {
+    for (const UOp& u : toposort(canonical.roots)) {
       UOp place = image(u, viewed_storage(u) ? places_ : values_);
       places_.set(u, place);
-      // What is read behind a store is what the store's target names.
+      // What is read after a store is the store's target.
       if (copied_.contains(u))
         values_.set(u, contiguous(place));
       else
         values_.set(u, u.is(Op::AFTER) ? place : image(u, values_));
     }
-    for (UOp& root : early.roots) root = *(viewed_storage(root) ? places_ : values_).find(root);
+    for (UOp& root : canonical.roots) root = *(viewed_storage(root) ? places_ : values_).find(root);
     UOpSet stored;
-    for (const UOp& u : early.stored)
+    for (const UOp& u : canonical.stored)
       if (const UOp* value = values_.find(u)) stored.insert(*value);
-    early.stored = std::move(stored);
+    canonical.stored = std::move(stored);
   }
 
 private:
@@ -53,6 +53,6 @@ private:
 
 } // namespace
 
-void read_copies(Early& early, std::span<const UOp> views) { Pass(views).run(early); }
+void read_snapshots(Canonical& canonical, std::span<const UOp> views) { Pass(views).run(canonical); }
 
 } // namespace tolk::schedule

@@ -10,140 +10,147 @@
 namespace tolk::schedule {
 namespace {
 
-// An item is two vertices: where it computes, its number, and where it stores. One that stores in place is in
-// both at the same time; one that stores through a temporary comes to the second later.
+// A kernel is two vertices: `kernel`, where it computes, and storing(kernel), where it stores. They are one
+// point in time (arcs both ways) for a kernel that stores in place; via a temporary, it stores later.
 class Breaker {
 public:
-  Breaker(std::vector<Wait> waits, std::span<const double> stores, const CopyBytes& copy_bytes)
-      : waits_(std::move(waits)), stores_(stores), copy_bytes_(copy_bytes), items_(stores.size()),
-        apart_(items_, false), score_(items_, 0) {}
+  Breaker(std::vector<Edge> edges, std::span<const double> stores, const CopyBytes& copy_bytes)
+      : edges_(std::move(edges)), stores_(stores), copy_bytes_(copy_bytes), kernels_(stores.size()),
+        apart_(kernels_, false), score_(kernels_, 0) {}
 
-  BrokenCircles run() {
+  CycleBreak run() {
     do {
       find_arcs();
       find_components();
     } while (choose());
-    if (out_.copies.empty())
-      leave_out_unnecessary();
+    if (out_.snapshots.empty())
+      drop_unnecessary();
     else
       out_.through.clear();
     return std::move(out_);
   }
 
 private:
-  size_t storing(size_t item) const { return item + items_; }
-  size_t item_of(size_t vertex) const { return vertex < items_ ? vertex : vertex - items_; }
-  size_t from(const Wait& w) const { return w.why == Wait::Old ? size_t(w.first) : storing(size_t(w.first)); }
-  size_t to(const Wait& w) const { return w.why == Wait::Value ? size_t(w.then) : storing(size_t(w.then)); }
-  bool inside(const Wait& w) const { return component_[from(w)] == component_[to(w)]; }
+  size_t storing(size_t kernel) const { return kernel + kernels_; }
+  size_t kernel_of(size_t vertex) const { return vertex < kernels_ ? vertex : vertex - kernels_; }
+  size_t from(const Edge& e) const {
+    return e.hazard == Hazard::WriteAfterRead ? size_t(e.first) : storing(size_t(e.first));
+  }
+  size_t to(const Edge& e) const {
+    return e.hazard == Hazard::ReadAfterWrite ? size_t(e.then) : storing(size_t(e.then));
+  }
+  bool inside(const Edge& e) const { return component_[from(e)] == component_[to(e)]; }
 
-  // Those who wait for a vertex. The arcs between an item's two vertices are not in the lists.
+  // The successors of every vertex. Arcs between the two vertices of a kernel are not in the lists.
   void find_arcs() {
-    begin_.assign(2 * items_ + 1, 0);
-    for (const Wait& w : waits_) ++begin_[from(w) + 1];
+    begin_.assign(2 * kernels_ + 1, 0);
+    for (const Edge& e : edges_) ++begin_[from(e) + 1];
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
     std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
-    then_.resize(waits_.size());
-    for (const Wait& w : waits_) then_[next[from(w)]++] = to(w);
+    then_.resize(edges_.size());
+    for (const Edge& e : edges_) then_[next[from(e)]++] = to(e);
   }
-  size_t arc_count(size_t v) const { return begin_[v + 1] - begin_[v] + (v < items_ || !apart_[item_of(v)]); }
+  size_t arc_count(size_t v) const {
+    return begin_[v + 1] - begin_[v] + (v < kernels_ || !apart_[kernel_of(v)]);
+  }
   size_t arc(size_t v, size_t i) const {
     if (i < begin_[v + 1] - begin_[v]) return then_[begin_[v] + i];
-    return v < items_ ? storing(v) : item_of(v);
+    return v < kernels_ ? storing(v) : kernel_of(v);
   }
 
   struct Store {
-    double score; // bytes for each wait that it takes out of a circle
-    size_t item;
+    double score; // bytes per edge that it removes
+    size_t kernel;
     auto operator<=>(const Store&) const = default;
   };
-  struct Copy {
+  struct Snapshot {
     double score = 0;
-    int state = -1;
+    int contents = -1;
     std::vector<int> readers;
   };
 
-  // Treats what is best for every circle; false when there is none left.
+  // Breaks every cycle at its cheapest place; false when there was none left.
   bool choose() {
-    std::vector<Store> stores = useful_stores();
+    std::vector<Store> stores = candidate_stores();
     std::vector<double> best(components_, std::numeric_limits<double>::infinity());
-    for (const Store& s : stores) best[component_[s.item]] = std::min(best[component_[s.item]], s.score);
-    std::vector<Copy> copies = useful_copies();
+    for (const Store& s : stores) best[component_[s.kernel]] = std::min(best[component_[s.kernel]], s.score);
+    std::vector<Snapshot> snapshots = candidate_snapshots();
     for (size_t c = 0; c < components_; ++c)
-      if (copies[c].score >= best[c]) copies[c].state = -1;
-    // As many stores at once as have no wait in common, which changes little for one another: with one in a
-    // round the rounds would be as many as the stores.
-    std::vector<bool> taken(items_, false), blocked(items_, false);
+      if (snapshots[c].score >= best[c]) snapshots[c].contents = -1;
+    // All stores that share no edge are taken in one round, since they hardly influence each other: with one
+    // store per round there would be as many rounds as stores.
+    std::vector<bool> taken(kernels_, false), blocked(kernels_, false);
     bool more = false;
     for (const Store& s : stores) {
-      if (blocked[s.item] || copies[component_[s.item]].state >= 0) continue;
+      if (blocked[s.kernel] || snapshots[component_[s.kernel]].contents >= 0) continue;
       std::vector<size_t> others;
-      for (size_t v : {s.item, storing(s.item)})
-        for (size_t i = begin_[v]; i < begin_[v + 1]; ++i) others.push_back(item_of(then_[i]));
+      for (size_t v : {s.kernel, storing(s.kernel)})
+        for (size_t i = begin_[v]; i < begin_[v + 1]; ++i) others.push_back(kernel_of(then_[i]));
       if (std::ranges::any_of(others, [&](size_t i) { return taken[i]; })) continue;
       for (size_t i : others) blocked[i] = true;
-      taken[s.item] = apart_[s.item] = more = true;
-      score_[s.item] = s.score;
-      out_.through.push_back(int(s.item));
+      taken[s.kernel] = apart_[s.kernel] = more = true;
+      score_[s.kernel] = s.score;
+      out_.through.push_back(int(s.kernel));
     }
-    std::set<std::pair<int, int>> copied; // states and who reads them from a copy
-    for (Copy& c : copies) {
-      if (c.state < 0) continue;
-      for (int reader : c.readers) copied.emplace(c.state, reader);
-      out_.copies.push_back({c.state, std::move(c.readers)});
+    std::set<std::pair<int, int>> copied; // contents, reader
+    for (Snapshot& s : snapshots) {
+      if (s.contents < 0) continue;
+      for (int reader : s.readers) copied.emplace(s.contents, reader);
+      out_.snapshots.push_back({s.contents, std::move(s.readers)});
     }
-    // The copy itself waits for those who made the contents only, and its readers wait for them already.
+    // The copy itself runs after the kernels that wrote the contents, as its readers do anyway.
     if (!copied.empty())
-      std::erase_if(waits_,
-                    [&](const Wait& w) { return w.why == Wait::Old && copied.contains({w.state, w.first}); });
+      std::erase_if(edges_, [&](const Edge& e) {
+        return e.hazard == Hazard::WriteAfterRead && copied.contains({e.contents, e.first});
+      });
     return more || !copied.empty();
   }
 
-  // Stores in place that circles go through, the best first.
-  std::vector<Store> useful_stores() const {
-    std::vector<int> in(items_, 0), out(items_, 0);
-    for (const Wait& w : waits_) {
-      if (w.why == Wait::Value || !inside(w)) continue;
-      ++in[size_t(w.then)];
-      if (w.why == Wait::Old) ++out[size_t(w.first)];
+  // Stores in place that cycles go through, the cheapest first.
+  std::vector<Store> candidate_stores() const {
+    std::vector<int> in(kernels_, 0), out(kernels_, 0);
+    for (const Edge& e : edges_) {
+      if (e.hazard == Hazard::ReadAfterWrite || !inside(e)) continue;
+      ++in[size_t(e.then)];
+      if (e.hazard == Hazard::WriteAfterRead) ++out[size_t(e.first)];
     }
-    std::vector<Store> useful;
-    for (size_t i = 0; i < items_; ++i)
+    std::vector<Store> candidates;
+    for (size_t i = 0; i < kernels_; ++i)
       if (stores_[i] != kNoStore && !apart_[i] && in[i] && out[i])
-        useful.push_back({stores_[i] / std::min(in[i], out[i]), i});
-    std::ranges::sort(useful);
-    return useful;
+        candidates.push_back({stores_[i] / std::min(in[i], out[i]), i});
+    std::ranges::sort(candidates);
+    return candidates;
   }
 
-  // The best copy for each component; state -1 where none helps.
-  std::vector<Copy> useful_copies() const {
-    // A copy of old contents waits for those who made them. It helps readers that wait for something else.
-    std::vector<int> all(items_, 0);
-    std::map<std::pair<int, int>, int> for_contents; // by item and state
-    for (const Wait& w : waits_) {
-      if ((w.why != Wait::Value && apart_[size_t(w.then)]) || !inside(w)) continue;
-      ++all[size_t(w.then)];
-      if (w.why == Wait::Value && w.state >= 0) ++for_contents[{w.then, w.state}];
+  // The cheapest snapshot for each component; contents -1 where none helps.
+  std::vector<Snapshot> candidate_snapshots() const {
+    // A snapshot runs after the writers of its contents. It helps readers that depend on something else, too.
+    std::vector<int> all(kernels_, 0);
+    std::map<std::pair<int, int>, int> for_contents; // by kernel and contents
+    for (const Edge& e : edges_) {
+      if ((e.hazard != Hazard::ReadAfterWrite && apart_[size_t(e.then)]) || !inside(e)) continue;
+      ++all[size_t(e.then)];
+      if (e.hazard == Hazard::ReadAfterWrite && e.contents >= 0) ++for_contents[{e.then, e.contents}];
     }
     struct Old {
-      int waits = 0;
+      int edges = 0;
       std::vector<int> readers;
     };
-    std::map<std::pair<size_t, int>, Old> old; // by component and state
-    for (const Wait& w : waits_) {
-      if (w.why != Wait::Old || !inside(w)) continue;
-      auto it = for_contents.find({w.first, w.state});
-      if (all[size_t(w.first)] == (it == for_contents.end() ? 0 : it->second)) continue;
-      Old& o = old[{component_[from(w)], w.state}];
-      ++o.waits;
-      o.readers.push_back(w.first);
+    std::map<std::pair<size_t, int>, Old> old; // by component and contents
+    for (const Edge& e : edges_) {
+      if (e.hazard != Hazard::WriteAfterRead || !inside(e)) continue;
+      auto it = for_contents.find({e.first, e.contents});
+      if (all[size_t(e.first)] == (it == for_contents.end() ? 0 : it->second)) continue;
+      Old& o = old[{component_[from(e)], e.contents}];
+      ++o.edges;
+      o.readers.push_back(e.first);
     }
-    std::vector<Copy> best(components_);
+    std::vector<Snapshot> best(components_);
     for (auto& [where, o] : old) {
       std::ranges::sort(o.readers);
       o.readers.erase(std::unique(o.readers.begin(), o.readers.end()), o.readers.end());
-      double score = copy_bytes_(where.second, o.readers) / o.waits;
-      if (Copy& b = best[where.first]; b.state < 0 || score < b.score)
+      double score = copy_bytes_(where.second, o.readers) / o.edges;
+      if (Snapshot& b = best[where.first]; b.contents < 0 || score < b.score)
         b = {score, where.second, std::move(o.readers)};
     }
     return best;
@@ -151,7 +158,7 @@ private:
 
   // Tarjan's strongly connected components, without recursion.
   void find_components() {
-    size_t n = 2 * items_;
+    size_t n = 2 * kernels_;
     constexpr size_t kNone = size_t(-1);
     std::vector<size_t> next(n, 0), met(n, 0), low(n, 0), open, path;
     size_t count = 0;
@@ -180,27 +187,27 @@ private:
     }
   }
 
-  // Each by itself, the worst choices first.
-  void leave_out_unnecessary() {
+  // Tries each by itself, the most expensive first.
+  void drop_unnecessary() {
     std::vector<int> todo = out_.through;
     std::ranges::stable_sort(todo, [&](int a, int b) { return score_[size_t(a)] > score_[size_t(b)]; });
-    std::vector<int> seen(2 * items_, -1);
-    for (int item : todo) apart_[size_t(item)] = closes_circle(size_t(item), seen);
-    std::erase_if(out_.through, [&](int item) { return !apart_[size_t(item)]; });
+    std::vector<int> seen(2 * kernels_, -1);
+    for (int kernel : todo) apart_[size_t(kernel)] = closes_cycle(size_t(kernel), seen);
+    std::erase_if(out_.through, [&](int kernel) { return !apart_[size_t(kernel)]; });
   }
 
-  // Whether the item, stored in place, waits for itself: apart from computing before it stores. Marks what it
-  // meets with its number.
-  bool closes_circle(size_t item, std::vector<int>& seen) const {
-    std::vector<size_t> todo{item};
+  // Whether a cycle leads through the kernel when it stores in place. Marks the vertices it visits with the
+  // kernel's number.
+  bool closes_cycle(size_t kernel, std::vector<int>& seen) const {
+    std::vector<size_t> todo{kernel};
     while (!todo.empty()) {
       size_t v = todo.back();
       todo.pop_back();
       for (size_t i = 0; i < arc_count(v); ++i) {
         size_t to = arc(v, i);
-        if (to == storing(item)) {
-          if (v != item) return true;
-        } else if (std::exchange(seen[to], int(item)) != int(item)) {
+        if (to == storing(kernel)) {
+          if (v != kernel) return true;
+        } else if (std::exchange(seen[to], int(kernel)) != int(kernel)) {
           todo.push_back(to);
         }
       }
@@ -208,23 +215,23 @@ private:
     return false;
   }
 
-  std::vector<Wait> waits_; // but those that copies ended
+  std::vector<Edge> edges_; // except those that snapshots removed
   std::span<const double> stores_;
   const CopyBytes& copy_bytes_;
-  size_t items_;
-  std::vector<bool> apart_;   // by item: stores through a temporary
-  std::vector<double> score_; // by item that does
+  size_t kernels_;
+  std::vector<bool> apart_;   // by kernel: stores via a temporary
+  std::vector<double> score_; // by kernel that does
   std::vector<size_t> begin_, then_;
   std::vector<size_t> component_; // by vertex
   size_t components_ = 0;
-  BrokenCircles out_;
+  CycleBreak out_;
 };
 
 } // namespace
 
-BrokenCircles break_circles(std::vector<Wait> waits, std::span<const double> stores,
-                            const CopyBytes& copy_bytes) {
-  return Breaker(std::move(waits), stores, copy_bytes).run();
+CycleBreak break_cycles(std::vector<Edge> edges, std::span<const double> stores,
+                        const CopyBytes& copy_bytes) {
+  return Breaker(std::move(edges), stores, copy_bytes).run();
 }
 
 } // namespace tolk::schedule

@@ -7,7 +7,7 @@
 namespace tolk::schedule {
 namespace {
 
-// From this many elements on, chunks pay for their additional calls.
+// The number of elements from which chunks outweigh their additional calls.
 constexpr int64_t kManyElements = 256'000;
 
 enum class Way { Naive, Ring, AllToAll };

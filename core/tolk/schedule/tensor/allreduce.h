@@ -1,15 +1,15 @@
-// Combining what all positions of a device tuple hold, as copies and elementwise operations.
+// All-reduce over a device tuple, as copies and elementwise operations.
 //
-//   naive       every position gets every other part and folds them itself
-//   ring        the value in as many chunks as positions; each chunk goes around once to be folded and once
-//               to be handed out, so every link carries little
-//   all to all  each position folds one chunk, received from all directly, and hands it out
+//   naive       every position receives all other values and reduces them itself
+//   ring        the value in as many chunks as positions; each chunk goes around once to be reduced and once to
+//               be distributed, so every link carries little
+//   all to all  each position reduces one chunk, received from all others directly, and broadcasts it
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "tolk/schedule/schedule.h"
+#include "tolk/schedule/options.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tolk/base/error.h"
+#include "tolk/schedule/tensor/split_reduce.h"
 #include "tolk/schedule/tensor/views.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -26,13 +27,13 @@ UOp filled(const UOp& value, const Shape& shape) {
   return shape.empty() ? value : expand(reshape(value, Shape(shape.size(), SInt(1))), shape);
 }
 
-class EarlyPass {
+class Canonicalizer {
 public:
-  EarlyPass(const UOp& body, const Options& options) : options_(options), body_(body) {}
+  Canonicalizer(const UOp& body, const Options& options) : options_(options), body_(body) {}
 
-  Early run() {
+  Canonical run() {
     std::vector<UOp> order = toposort(body_);
-    // States of storage that a write of this graph ends.
+    // States of storage that a write of this graph supersedes.
     for (const UOp& u : order)
       if (u.is(Op::STORE))
         if (UOp state = viewed_state(u.src(0))) superseded_.insert(state);
@@ -69,6 +70,13 @@ private:
     return nullptr;
   }
 
+  UOp split(const UOp& reduce) {
+    auto two = split_reduction(reduce, options_);
+    if (!two) return reduce;
+    out_.stored.insert(two->partial);
+    return two->result;
+  }
+
   UOp rebuilt(const UOp& u) {
     bool changed = false;
     src_.clear();
@@ -77,7 +85,7 @@ private:
       changed |= src_.back() != s;
     }
     if (!changed) return u;
-    // The constructors merge and cancel; what they cannot is kept as it is.
+    // The constructors merge and cancel where they can.
     if (u.is(Op::RESHAPE)) return reshape(src_[0], shape_of(u));
     if (u.is(Op::PERMUTE)) return permute(src_[0], {u.arg().ints().begin(), u.arg().ints().end()});
     return with_sources(u, src_);
@@ -102,7 +110,7 @@ private:
     case Op::REDUCE_AXIS: {
       UOp value = at(u.src(0));
       if (is_empty(shape_of(value))) return filled(reduce_identity(reduce_op(u), u.dtype()), shape_of(u));
-      return split_reduction(rebuilt(u), options_, out_.stored);
+      return split(rebuilt(u));
     }
     case Op::GATHER:
       if (is_empty(shape_of(u.src(0))))
@@ -132,7 +140,7 @@ private:
       if (!viewed_storage(base)) out_.stored.insert(base);
       return value;
     }
-    if (contiguous_range(value) && !superseded_.contains(viewed_state(u.src(0)))) return value;
+    if (dense_range(value) && !superseded_.contains(viewed_state(u.src(0)))) return value;
     return contiguous(value);
   }
 
@@ -140,7 +148,7 @@ private:
     UOp value = at(u.src(0));
     auto from = devices_.find(u.src(0));
     if (from && **from == device_text(u)) return value;
-    if (!from || device_of(value).empty()) { // nothing to copy: it is computed where it is wanted
+    if (!from || device_of(value).empty()) { // nothing to copy: computed on the destination
       UOp there = with_sources(u, std::span(&value, 1));
       out_.stored.insert(there);
       return there;
@@ -150,7 +158,7 @@ private:
 
   // A value that needs no kernel to be read from memory as it is: dense storage, or one position's part of
   // what is stored.
-  static bool in_memory(const UOp& value) { return contiguous_range(value, kSelected).has_value(); }
+  static bool in_memory(const UOp& value) { return dense_range(value, kSelected).has_value(); }
 
   UOp stored(UOp value) {
     if (in_memory(value)) return value;
@@ -159,8 +167,8 @@ private:
     return value;
   }
 
-  // `u`, which passes memory on as it is, over the value: views around the value move around the result. Of
-  // HOST's memory all of them, since the host has no kernel that could cut it.
+  // `u`, which does not change memory, over the value: views of the value become views of the result. On HOST
+  // this holds for all views, since the host has no kernel that could cut them.
   UOp of_stored(const UOp& u, UOp value) {
     std::vector<UOp> views;
     auto from = devices_.find(u.src(0));
@@ -185,7 +193,7 @@ private:
   UOp selected(const UOp& u) {
     UOp value = at(u.src(0));
     if (!device_of(value).empty()) return of_stored(u, value);
-    // Constants, and what else the position alone decides, are computed where they are wanted.
+    // Constants, and other values that depend on the position alone, are computed where they are used.
     auto count = int64_t(split_devices(**devices_.find(u.src(0))).size());
     return substitute(value, {{device_position(count), index_const(position_of(u))}});
   }
@@ -211,7 +219,7 @@ private:
   UOp store(const UOp& u) {
     UOp target = at(u.src(0)), value = at(u.src(1));
     if (is_empty(shape_of(u.src(0))) || target == value) return {};
-    if (!viewed_storage(target)) return {}; // the AFTER takes the value, or complains
+    if (!viewed_storage(target)) return {}; // the AFTER becomes the value, or reports the error
     check_store_target(target);
     while (target.is(Op::BITCAST)) {
       target = target.src(0);
@@ -259,8 +267,8 @@ private:
     return with_sources(u, src_);
   }
 
-  // The view without the AFTER in it, when one of the effects overwrites what that names and so comes behind
-  // it by itself: chains of writes stay short to walk.
+  // The view without the AFTER in it, when one of the effects overwrites that state and so is ordered after it
+  // anyway: this keeps chains of writes short.
   static UOp flat(const UOp& view, std::span<const UOp> effects) {
     UOp before = viewed_state(view);
     if (!before.is(Op::AFTER)) return view;
@@ -282,7 +290,7 @@ private:
 
   const Options& options_;
   UOp body_;
-  Early out_;
+  Canonical out_;
   Memo<UOp> done_;
   Memo<const std::string*> devices_; // by node of the body: the node's own text, or one of
   std::set<std::string> joined_;
@@ -292,6 +300,6 @@ private:
 
 } // namespace
 
-Early early_rewrites(const UOp& body, const Options& options) { return EarlyPass(body, options).run(); }
+Canonical canonicalize(const UOp& body, const Options& options) { return Canonicalizer(body, options).run(); }
 
 } // namespace tolk::schedule

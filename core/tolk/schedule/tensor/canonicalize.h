@@ -1,4 +1,4 @@
-// Step 2: tensor-level rewrites before fusion looks at the graph.
+// Tensor-level rewrites before fusion.
 //
 //   DETACH x, FUNCTION(x, ...)      x
 //   a value without elements        zeros
@@ -17,23 +17,19 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tolk/schedule/schedule.h"
+#include "tolk/schedule/options.h"
 
 namespace tolk::schedule {
 
 using UOpSet = std::unordered_set<UOp, UOpHash>;
 
-struct Early {
+struct Canonical {
   std::vector<UOp> roots; // the roots of the body, rewritten
   UOpSet stored;          // values that must be materialised
 };
 
-// `body` is what callify made; the result is in the same arena. Throws InvalidArgument for a STORE whose
-// target is no view of storage.
-Early early_rewrites(const UOp& body, const Options& options);
-
-// REDUCE_AXIS split in two when it qualifies, else itself; `stored` receives the value between. Exposed for
-// tests.
-UOp split_reduction(const UOp& reduce, const Options& options, UOpSet& stored);
+// `body` is a SINK of tensor-level nodes; the result is in the same arena. Throws InvalidArgument for a STORE
+// whose target is no view of storage.
+Canonical canonicalize(const UOp& body, const Options& options);
 
 } // namespace tolk::schedule

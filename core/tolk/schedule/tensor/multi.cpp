@@ -18,7 +18,7 @@ namespace {
 
 using Devices = std::vector<std::string>;
 
-// What became of a node: the value, as one position has it, and where it is.
+// The lowered form of a node: the value at one position, and where it is.
 struct Value {
   UOp u;
   Sharding sharding;
@@ -90,14 +90,14 @@ private:
       return {store(u), {}, nullptr};
     case Op::AFTER:
       return after_effects(u);
-    case Op::FUNCTION: // its arguments matter to gradients only
+    case Op::FUNCTION: // its arguments only matter to gradients
       return at(u.src(0));
     default:
       return plain(u);
     }
   }
 
-  // ---- what has a rule of its own
+  // ---- operations with a rule of their own
 
   Value parts(const UOp& u) {
     Value v = at(u.src(0));
@@ -292,7 +292,7 @@ private:
     return {with_sources(u, src), sharding, devices};
   }
 
-  // The value in other parts, or whole, on the same devices.
+  // The value sharded differently, or replicated, on the same devices.
   UOp as(const Value& v, const Sharding& wanted) {
     if (v.sharding == wanted || shape_of(v.u).empty()) return v.u;
     UOp whole = v.u;

@@ -1,25 +1,25 @@
-// Values on several devices, before anything else looks at the graph: MULTI goes, and what is left computes
-// on device tuples. A node on a tuple has the shape and dtype of one position, and one kernel serves all
-// positions: a launch runs it once for each, with the variable _device_num set to the position.
+// Removes MULTI: values on several devices become values on device tuples. A node on a tuple has the shape and
+// dtype of one position (its shard), and one kernel serves all positions: a launch runs it once for each, with
+// the variable _device_num set to the position.
 //
-//   a whole operand beside a sharded one   its part at _device_num
-//   two operands with different axes       one is gathered, then cut
-//   a reduction of the sharded axis        the parts reduced, then combined across the devices (allreduce.h)
-//   COPY to one device, or to a tuple      every position's part copied, joined there
-//   COPY to the tuple that has it          gathered: every position gets the whole
-//   a slice across the sharded axis        the parts it covers, to all positions
-//   a STORE to such a slice                every position writes what it has of it
-//   an operation that mixes parts          of the gathered value: FLIP or PAD of the axis, a RESHAPE across
-//                                          parts, GATHER along it
+//   a replica beside a sharded operand     its shard at _device_num
+//   two operands with different axes       one is all-gathered, then cut
+//   a reduction of the sharded axis        the shards reduced, then all-reduced (allreduce.h)
+//   COPY to one device, or to a tuple      every position's shard copied, joined there
+//   COPY to the tuple that has it          all-gathered: every position gets the whole
+//   a slice across the sharded axis        the shards it covers, broadcast to all positions
+//   a STORE to such a slice                every position writes its shard of it
+//   an operation that mixes shards         of the all-gathered value: FLIP or PAD of the axis, a RESHAPE across
+//                                          shards, GATHER along it
 //   ALLREDUCE                              copies and elementwise operations
 //
-// MSELECT and MSTACK remain. Both only name storage: early.h sees to it that what they select from and join
-// is stored.
+// MSELECT and MSTACK remain. Both only name storage: canonicalize stores what they select from and
+// join.
 #pragma once
 
 #include <vector>
 
-#include "tolk/schedule/schedule.h"
+#include "tolk/schedule/options.h"
 #include "tolk/schedule/tensor/multi_axis.h"
 
 namespace tolk::schedule {
@@ -30,12 +30,12 @@ struct PerPosition {
   std::vector<std::string> devices; // of the roots; empty where any will do
 };
 
-// `body` is what callify made, in the thread's arena. Throws InvalidArgument for stores whose target mixes
-// parts, and for operands on different devices where one has to be gathered.
+// `body` is a SINK of tensor-level nodes in the thread's arena. Throws InvalidArgument for stores whose target
+// mixes shards, and for operands on different devices where one has to be gathered.
 PerPosition without_multi(const UOp& body, const Options& options);
 
 // Appends the call; for a kernel on devices of several backends, which need programs of their own, one call
-// for every position, on its storage and with its number in the place of _device_num.
+// for every position, on its storage and with its number in place of _device_num.
 void append_calls(const UOp& call, std::vector<UOp>& calls);
 
 } // namespace tolk::schedule

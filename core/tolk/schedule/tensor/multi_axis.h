@@ -1,5 +1,5 @@
-// Along which axis a value on several devices is held in parts: one rule per operation, shared by the pass
-// that replaces MULTI and by those who ask before anything is scheduled.
+// The axis along which a value on several devices is sharded: one rule per operation, shared by the pass that
+// removes MULTI and by queries before scheduling.
 #pragma once
 
 #include <cstdint>

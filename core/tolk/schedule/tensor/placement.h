@@ -1,4 +1,4 @@
-// What is said of operations that no device can carry out where their operands are.
+// Errors for operations that no device can run where their operands are.
 #pragma once
 
 #include <string>

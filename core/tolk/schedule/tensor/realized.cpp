@@ -24,7 +24,7 @@ const Realized* realized_link(const UOp& u) {
 }
 
 namespace {
-// What would not come out the same again: writes, and host data, whose memory a device may have taken over.
+// Values that must not be computed again: writes, and host data, whose memory a device may have taken over.
 bool only_once(const UOp& u) { return is_write(u) || (u.is(Op::COPY) && device_of(u.src(0)) == "HOST"); }
 } // namespace
 

@@ -10,8 +10,8 @@
 namespace tolk::schedule {
 
 // On a global node: a movement chain over storage that holds the node's value, of the same shape and dtype.
-// Once that storage is written again the node is a name of the storage and no longer of the value: whoever
-// makes an equal node gets another one (UOpAttachment::outdated).
+// Once that storage is written again the node no longer stands for the value: making an equal node gives a
+// new one (UOpAttachment::outdated).
 struct TOLK_API Realized : UOpAttachment {
   explicit Realized(UOp storage);
   ~Realized() override;

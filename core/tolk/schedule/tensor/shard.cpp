@@ -10,7 +10,7 @@
 namespace tolk::schedule {
 namespace {
 
-// What is to be distributed: host data that was to be copied to one device goes to all directly.
+// The value to distribute: host data that was to be copied to one device goes to all directly.
 UOp origin(const UOp& u) {
   if (u.is(Op::COPY) && realized_form(u) == u && device_of(u.src(0)) == "HOST") return u.src(0);
   return u;
@@ -59,8 +59,8 @@ UOp sharded(const UOp& u, std::span<const std::string> devices, int64_t axis) {
     begin[size_t(axis)] = i * (size.value() / count);
     return shrink(from, begin, extent);
   };
-  // Parts with gaps are cut by a kernel, which the host has none of.
-  if (device_of(from) == "HOST" && !contiguous_range(part(0))) from = copy_to(from, devices[0]);
+  // Shards with gaps are cut by a kernel, and the host has none.
+  if (device_of(from) == "HOST" && !dense_range(part(0))) from = copy_to(from, devices[0]);
   std::vector<UOp> parts;
   for (int64_t i = 0; i < count; ++i) parts.push_back(copy_to(part(i), devices[size_t(i)]));
   return multi(mstack(parts), int(axis), count);

@@ -1,18 +1,17 @@
-// Large reductions with few results in two kernels: the first leaves some hundred partial results, so that
-// all threads or groups have work.
+#include "tolk/schedule/tensor/split_reduce.h"
+
 #include <algorithm>
 
-#include "tolk/schedule/tensor/canonicalize.h"
 #include "tolk/uop/build.h"
 
 namespace tolk::schedule {
 namespace {
 
-constexpr int64_t kMostParts = 256;
-constexpr int64_t kLeastParts = 8;
-constexpr int64_t kMostPartial = int64_t(1) << 22; // elements of the value between
+constexpr int64_t kMaxParts = 256;
+constexpr int64_t kMinParts = 8;
+constexpr int64_t kMaxPartial = int64_t(1) << 22; // elements of the partial results
 
-// Whether the value is the same all along the axis, as far as a short look tells. Splitting such an axis
+// Whether the value is the same all along the axis, judged by a few nodes. Splitting such an axis
 // gains nothing: its loop may vanish.
 bool repeats_along(const UOp& u, size_t axis) {
   std::vector<std::pair<UOp, size_t>> todo{{u, axis}};
@@ -52,20 +51,20 @@ bool repeats_along(const UOp& u, size_t axis) {
 
 } // namespace
 
-UOp split_reduction(const UOp& u, const Options& options, UOpSet& stored) {
-  if (!options.split_reduce) return u;
+std::optional<SplitReduction> split_reduction(const UOp& u, const Options& options) {
+  if (!options.split_reduce) return {};
   const UOp& value = u.src(0);
   const Shape &from = shape_of(value), &to = shape_of(u);
   for (const SInt& d : from)
-    if (!d.is_const()) return u;
+    if (!d.is_const()) return {};
   int64_t in = max_numel(from), out = max_numel(to);
-  if (out == 0 || in / out < options.reduce_split_threshold) return u;
-  int64_t most = std::min(kMostParts, kMostPartial / out);
+  if (out == 0 || in / out < options.reduce_split_threshold) return {};
+  int64_t max_parts = std::min(kMaxParts, kMaxPartial / out);
   size_t rank = from.size();
   for (size_t axis = 0; axis < rank; ++axis) {
     if (!(reduce_axes(u) >> axis & 1) || repeats_along(value, axis)) continue;
     int64_t size = from[axis].value();
-    for (int64_t parts = most; parts >= kLeastParts; --parts) {
+    for (int64_t parts = max_parts; parts >= kMinParts; --parts) {
       if (size % parts != 0) continue;
       // axis -> (parts, size / parts), and the parts become the last axis.
       Shape divided(from.begin(), from.end());
@@ -75,18 +74,14 @@ UOp split_reduction(const UOp& u, const Options& options, UOpSet& stored) {
       for (size_t i = 0; i <= rank; ++i)
         if (i != axis) order.push_back(int64_t(i));
       order.push_back(int64_t(axis));
-      UOp between = reduce_axis(reduce_op(u), permute(reshape(value, divided), order), reduce_axes(u));
-      // With parts of one element nothing was reduced along this axis; the value between is then a copy, or a
-      // reduction along the others.
-      if (between.is(Op::REDUCE_AXIS))
-        stored.insert(between);
-      else
-        continue;
-      UOp whole = reduce_axis(reduce_op(u), between, uint64_t(1) << rank);
-      return reshape(whole, to);
+      UOp partial = reduce_axis(reduce_op(u), permute(reshape(value, divided), order), reduce_axes(u));
+      // Parts of one element: nothing is reduced along this axis.
+      if (!partial.is(Op::REDUCE_AXIS)) continue;
+      UOp result = reshape(reduce_axis(reduce_op(u), partial, uint64_t(1) << rank), to);
+      return SplitReduction{std::move(partial), std::move(result)};
     }
   }
-  return u;
+  return {};
 }
 
 } // namespace tolk::schedule

@@ -1,5 +1,4 @@
-// Stores that need each other's old contents: what is copied, how often, and that every reader sees what it
-// names.
+// Write-after-read cycles of stores: what is copied, how often, and that every reader sees the state it names.
 #include <boost/test/unit_test.hpp>
 #include <ctime>
 #include <random>
@@ -9,7 +8,8 @@
 
 using namespace mini;
 using namespace support;
-using tolk::schedule::Wait;
+using tolk::schedule::Edge;
+using tolk::schedule::Hazard;
 
 namespace {
 
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_all_read_each_other_take_one_kernel_less_th
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_on_every_circle_goes_through_the_temporary) {
+BOOST_AUTO_TEST_CASE(the_store_on_every_cycle_goes_through_a_temporary) {
   // A hub that reads all others and is read by them: one copy for it, not one for each of them.
   T hub = in({4});
   std::vector<T> others, roots;
@@ -470,9 +470,9 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
     for (const Value& s : state) roots.push_back(s.t);
     std::shuffle(roots.begin() + std::ptrdiff_t(asked.size()), roots.end(), random);
     auto o = options();
-    o.max_kernel_buffers = seed % 3 == 0 ? 4 : 0;
+    o.max_kernel_buffers = buffer_limit(seed % 3 == 0 ? 4 : 0);
     auto s = schedule(roots, o);
-    if (o.max_kernel_buffers > 0)
+    if (!o.max_kernel_buffers.empty())
       for (const UOp& call : s.linear.src()) BOOST_REQUIRE(call.nsrc() - 1 <= 4u);
     host::run_linear(s.linear, memory);
     BOOST_TEST_CONTEXT("seed " << seed << "\n" << listing(s.linear)) {
@@ -489,20 +489,20 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
   BOOST_TEST(with_copies > 100);
 }
 
-// ---- circles by themselves
+// ---- cycles of edges alone
 
 namespace {
 
-// Whether items in an order exist, by trying: items and their writes, those of `through` apart.
-bool orderable(const std::vector<Wait>& waits, size_t items, const std::vector<int>& through) {
+// Whether the kernels have an order, by trying: kernels and their stores, which are apart for `through`.
+bool orderable(const std::vector<Edge>& edges, size_t items, const std::vector<int>& through) {
   std::vector<int> write(items);
   int vertices = int(items);
   for (size_t i = 0; i < items; ++i)
     write[i] = std::count(through.begin(), through.end(), int(i)) ? vertices++ : int(i);
   std::vector<std::pair<int, int>> arcs;
-  for (const Wait& w : waits)
-    arcs.emplace_back(w.why == Wait::Old ? w.first : write[size_t(w.first)],
-                      w.why == Wait::Value ? w.then : write[size_t(w.then)]);
+  for (const Edge& e : edges)
+    arcs.emplace_back(e.hazard == Hazard::WriteAfterRead ? e.first : write[size_t(e.first)],
+                      e.hazard == Hazard::ReadAfterWrite ? e.then : write[size_t(e.then)]);
   for (size_t i = 0; i < items; ++i) arcs.emplace_back(int(i), write[i]);
   std::vector<bool> done(size_t(vertices), false);
   for (bool more = true; more;) {
@@ -518,38 +518,38 @@ bool orderable(const std::vector<Wait>& waits, size_t items, const std::vector<i
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(circles_are_broken_with_nothing_to_spare) {
+BOOST_AUTO_TEST_CASE(cycles_are_broken_by_no_unnecessary_copy) {
   std::mt19937 random(3);
   size_t broken = 0, extra = 0;
   for (int round = 0; round < 300; ++round) {
     size_t items = 2 + random() % 7;
-    std::vector<Wait> waits;
+    std::vector<Edge> edges;
     for (size_t k = 0; k < items * (1 + random() % 3); ++k) {
       int a = int(random() % items), b = int(random() % items);
-      if (a != b) waits.push_back({a, b, Wait::Old, b});
+      if (a != b) edges.push_back({a, b, Hazard::WriteAfterRead, b});
     }
     std::vector<double> bytes;
     for (size_t i = 0; i < items; ++i) bytes.push_back(double(1 + random() % 100));
     auto dear = [](int, std::span<const int>) { return 1e9; };
-    auto result = tolk::schedule::break_circles(waits, bytes, dear);
-    BOOST_TEST(result.copies.empty());
-    BOOST_REQUIRE(orderable(waits, items, result.through));
-    BOOST_TEST(result.through.empty() == orderable(waits, items, {}));
+    auto result = tolk::schedule::break_cycles(edges, bytes, dear);
+    BOOST_TEST(result.snapshots.empty());
+    BOOST_REQUIRE(orderable(edges, items, result.through));
+    BOOST_TEST(result.through.empty() == orderable(edges, items, {}));
     size_t fewest = items;
     for (unsigned set = 0; set < 1u << items; ++set) {
       std::vector<int> some;
       for (size_t i = 0; i < items; ++i)
         if (set >> i & 1) some.push_back(int(i));
-      if (some.size() < fewest && orderable(waits, items, some)) fewest = some.size();
+      if (some.size() < fewest && orderable(edges, items, some)) fewest = some.size();
     }
     for (int left_out : result.through) {
       std::vector<int> rest = result.through;
       std::erase(rest, left_out);
-      BOOST_TEST(!orderable(waits, items, rest));
+      BOOST_TEST(!orderable(edges, items, rest));
     }
     broken += fewest, extra += result.through.size() - fewest;
     // Equal input, equal answer.
-    BOOST_TEST(tolk::schedule::break_circles(waits, bytes, dear).through == result.through);
+    BOOST_TEST(tolk::schedule::break_cycles(edges, bytes, dear).through == result.through);
   }
   BOOST_TEST_MESSAGE(broken << " at least, " << extra << " more");
   BOOST_TEST(broken > 100U);
@@ -557,18 +557,18 @@ BOOST_AUTO_TEST_CASE(circles_are_broken_with_nothing_to_spare) {
 }
 
 BOOST_AUTO_TEST_CASE(contents_are_copied_where_that_is_cheaper_or_the_only_way) {
-  std::vector<Wait> swap{{0, 1, Wait::Old, 7}, {1, 0, Wait::Old, 8}};
+  std::vector<Edge> swap{{0, 1, Hazard::WriteAfterRead, 7}, {1, 0, Hazard::WriteAfterRead, 8}};
   std::vector<double> bytes{100, 100};
-  auto copy = [](int state, std::span<const int>) { return state == 8 ? 10.0 : 1000.0; };
-  auto result = tolk::schedule::break_circles(swap, bytes, copy);
+  auto copy = [](int contents, std::span<const int>) { return contents == 8 ? 10.0 : 1000.0; };
+  auto result = tolk::schedule::break_cycles(swap, bytes, copy);
   BOOST_TEST(result.through.empty());
-  BOOST_REQUIRE_EQUAL(result.copies.size(), 1U);
-  BOOST_TEST(result.copies[0].state == 8);
-  BOOST_TEST(result.copies[0].readers == std::vector<int>{1}, boost::test_tools::per_element());
+  BOOST_REQUIRE_EQUAL(result.snapshots.size(), 1U);
+  BOOST_TEST(result.snapshots[0].contents == 8);
+  BOOST_TEST(result.snapshots[0].readers == std::vector<int>{1}, boost::test_tools::per_element());
   // Item 1 reads what item 0 made, and what it overwrote.
-  std::vector<Wait> both{{0, 1, Wait::Value, 9}, {1, 0, Wait::Old, 7}};
-  result = tolk::schedule::break_circles(both, bytes, copy);
-  BOOST_REQUIRE_EQUAL(result.copies.size(), 1U);
-  BOOST_TEST(result.copies[0].state == 7);
-  BOOST_TEST(tolk::schedule::break_circles({}, bytes, copy).through.empty());
+  std::vector<Edge> both{{0, 1, Hazard::ReadAfterWrite, 9}, {1, 0, Hazard::WriteAfterRead, 7}};
+  result = tolk::schedule::break_cycles(both, bytes, copy);
+  BOOST_REQUIRE_EQUAL(result.snapshots.size(), 1U);
+  BOOST_TEST(result.snapshots[0].contents == 7);
+  BOOST_TEST(tolk::schedule::break_cycles({}, bytes, copy).through.empty());
 }

@@ -13,6 +13,12 @@ using namespace support;
 
 namespace {
 
+void alter(bool& b) { b = !b; }
+template <std::integral T> void alter(T& number) { ++number; }
+void alter(std::string& text) { text += "X"; }
+void alter(tolk::schedule::BufferLimits& limits) { limits["CPU"] = 8; }
+void alter(tolk::schedule::ViewLimitsTable& limits) { limits["CPU"].alignment = 512; }
+
 struct Called {
   tolk::ContentKey key;
   std::vector<UOp> arguments;
@@ -24,8 +30,8 @@ Called called(const std::vector<T>& roots, const tolk::schedule::Options& o = op
   for (const T& t : roots) nodes.push_back(t.u);
   tolk::Arena arena;
   tolk::ArenaScope scope(&arena);
-  auto c = tolk::schedule::callify(nodes);
-  return {tolk::schedule::schedule_key(c.body, o), c.arguments, c.vars};
+  auto c = tolk::schedule::parametrize(nodes);
+  return {tolk::schedule::schedule_key(c.body.sink, o), c.arguments, c.vars};
 }
 
 T in(const Shape& shape, DType dtype = DType::F32) { return buffer(shape, dtype); }
@@ -71,11 +77,8 @@ BOOST_AUTO_TEST_CASE(every_option_but_the_cache_is_in_the_key) {
     change(o);
     return called({x + 1}, o).key;
   };
-  BOOST_TEST((with([](auto& o) { o.split_reduce = false; }) != base));
-  BOOST_TEST((with([](auto& o) { o.reduce_split_threshold = 5; }) != base));
-  BOOST_TEST((with([](auto& o) { o.max_kernel_buffers = 8; }) != base));
-  BOOST_TEST((with([](auto& o) { o.memory_plan = false; }) != base));
-  BOOST_TEST((with([](auto& o) { o.default_device = "X"; }) != base));
+#define TOLK_OPTION(type, name, value) BOOST_TEST((with([](auto& o) { alter(o.name); }) != base), #name);
+#include "tolk/schedule/options.def"
   BOOST_TEST((with([](auto& o) { o.cache = !o.cache; }) == base));
 }
 
