@@ -183,7 +183,6 @@ std::shared_ptr<const Template> lowered(const Body& body, const Options& options
   std::set<std::string> variables;
   for (const UOp& c : made.calls) add_variables(c.src(0), variables);
   UOp list = linear(made.calls);
-  verify_stage(list, Stage::KernelGraph);
   if (options.memory_plan) list = plan_memory(list, {}, nullptr, options.view_limits);
   verify_stage(list, Stage::KernelGraph);
 
