@@ -17,7 +17,8 @@ struct InputValue {
 };
 
 struct PreparedInputs {
-  std::vector<InputValue> values; // in the model's order: one for each input, then the optional ones that are given
+  std::vector<InputValue>
+      values; // in the model's order: one for each input, then the optional ones that are given
   std::vector<std::string> notes; // what was assumed, a sentence each
 };
 

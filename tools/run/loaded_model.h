@@ -16,7 +16,8 @@ using RunModel = std::function<std::vector<io::NamedValue>(const std::vector<io:
 struct LoadedModel {
   std::vector<onnx::ValueInfo> inputs,
       outputs; // in the file's order; inputs without those that have an initializer
-  std::vector<onnx::ValueInfo> optional_inputs; // those with an initializer, whose value is taken when none is given
+  std::vector<onnx::ValueInfo>
+      optional_inputs; // those with an initializer, whose value is taken when none is given
   std::string device;
   RunModel run;
   std::function<onnx::Timings()> timings;

@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(sequences_are_compared_item_by_item_and_optionals_by_what_t
   BOOST_TEST(!c.equal);
   BOOST_TEST(c.item == "[1]");
   BOOST_TEST(c.count == 2u);
-  BOOST_TEST(comparison_text(c).starts_with("1 of 2 elements differs, worst item [1]: at [0]: 5, expected 2"));
+  BOOST_TEST(
+      comparison_text(c).starts_with("1 of 2 elements differs, worst item [1]: at [0]: 5, expected 2"));
   BOOST_TEST(compare(Value::some(b), b, {}).equal);
   BOOST_TEST(compare(Value::nothing(), Value::nothing(), {}).equal);
   BOOST_TEST(!compare(Value::nothing(), b, {}).equal);
