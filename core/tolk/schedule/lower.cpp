@@ -92,8 +92,7 @@ struct Ordered {
   UOp linear;
 };
 
-// Kernels in order. Where stores need each other's old contents, items are built again with copies of those
-// until there is an order.
+// Kernels in order. Items are built again with copies until no write-after-read cycle is left.
 Ordered ordered(Canonical& canonical, int64_t arguments, const Options& options) {
   for (;;) {
     Ordered out;

@@ -17,7 +17,7 @@
 //   - fuse/kernels: the expression of every stored value
 //   - order/item_graph: the kernel graph, in which AFTER names each state of storage
 //   - order/kernel_graph: an order in which kernels read what was written before and overwrite what was read
-//     before; order/choose_copies breaks the cycles of in-place writes that need each other's old contents
+//     before; order/choose_copies breaks write-after-read cycles of in-place writes by copies
 //   - memory/memory_plan: temporaries share one arena per device
 // - resolve: this call's storage in place of the PARAMs, and fresh storage for temporaries
 #pragma once
@@ -31,10 +31,10 @@ namespace tolk::schedule {
 
 // Schedules the computation of the roots: global tensor-level nodes. Values that carry a Realized attachment
 // are not computed again (schedule/tensor/realized.h). Any number of threads may schedule at once; equal input
-// gives equal kernels in equal order. In-place writes that need each other's old contents take one kernel more
-// for each copy that this takes.
+// gives equal kernels in equal order. In-place writes that each overwrite what the other reads take one more
+// kernel for each copy that orders them.
 //
-// Roots can also be states of storage in a graph of kernels that somebody else made (order/kernel_graph.h):
+// Roots can also be states of storage in a graph of kernels made by the caller (order/kernel_graph.h):
 // AFTERs of CALLs, of which BUFFERs with negative slots that no root names are temporaries. A CALL can be of a
 // kernel; or of a function, a LINEAR or a SINK of tensor-level nodes in which PARAM k is the call's argument k
 // and variable p<k> the variable that argument k is. Functions are scheduled once, and their temporaries are

@@ -41,7 +41,7 @@ AccessTable::Facts AccessTable::look(const UOp& body) {
       if (const UOp* parameter = parameter_of(u)) {
         Access& access = at(slot_of(*parameter));
         (u.is(Op::LOAD) ? access.reads : access.writes) = true;
-        facts.known |= u.is(Op::STORE); // a kernel that stores nothing is a stand-in for one
+        facts.known |= u.is(Op::STORE); // a kernel without stores is opaque
       }
     for (const UOp& s : u.src())
       if (s.has(kHasLoad) || s.is(ops::Effect) || s.is(Op::AFTER)) stack_.push_back(&s);

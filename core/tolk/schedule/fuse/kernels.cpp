@@ -111,10 +111,10 @@ private:
     return buffer_node(next_slot_--, at.u.dtype(), at.numel, graph_.device_name(n, options_));
   }
 
-  // ---- storage on several devices. Kernels are built over stand-ins, which are BUFFERs; in the calls, MSELECT
-  // and MSTACK of the storage that they represent replace them.
+  // ---- storage on several devices. Kernels are built over placeholder BUFFERs; in the calls, MSELECT and
+  // MSTACK of the storage that they represent replace them.
 
-  UOp stand_in(int n, const UOp& named) {
+  UOp placeholder(int n, const UOp& named) {
     UOp result = temporary(n);
     aliases_.emplace(result.node(), named);
     return result;
@@ -129,13 +129,13 @@ private:
         int part = parts[i];
         if (!fusion_.nodes[size_t(part)].stored || is_alias(node(part).kind) || storage_[size_t(part)])
           continue;
-        storage_[size_t(part)] = stand_in(part, mselect(storage_[size_t(n)], int64_t(i)));
+        storage_[size_t(part)] = placeholder(part, mselect(storage_[size_t(n)], int64_t(i)));
         filled_.insert({n, int(i)});
       }
     }
   }
 
-  // Whether a stand-in represents part of the base.
+  // Whether a placeholder represents part of the base.
   bool names(const UOp& storage, const UOp& base) const {
     if (aliases_.empty() || !storage.is(Op::BUFFER)) return false;
     UOp named = with_aliases(storage);
@@ -145,8 +145,8 @@ private:
   UOp alias(int n) {
     std::vector<UOp> parts;
     for (int source : graph_.sources_of(n)) parts.push_back(source_storage(source));
-    return stand_in(n,
-                    node(n).kind == Kind::Stack ? mstack(parts) : mselect(parts[0], position_of(node(n).u)));
+    return placeholder(n, node(n).kind == Kind::Stack ? mstack(parts)
+                                                      : mselect(parts[0], position_of(node(n).u)));
   }
 
   // The copies that make an alias a result of its own.
@@ -397,7 +397,7 @@ private:
   std::vector<int> item_of_;     // that makes a node's value available, or carries out a Store
   std::vector<int> kernel_item_; // that evaluates a kernel's expression
   std::unordered_map<int, int> absorbed_, skipped_;     // Copy to Store, and back
-  std::unordered_map<const UOpNode*, UOp> aliases_;     // of stand-ins
+  std::unordered_map<const UOpNode*, UOp> aliases_;     // of placeholders
   std::set<std::pair<int, int>> filled_;                // Stack, position: computed in place
   std::unordered_map<int, std::vector<int>> own_items_; // of an alias that is a result
   int64_t next_slot_ = -1;

@@ -13,7 +13,7 @@ namespace tolk::schedule {
 // Free blocks are kept in buckets by size: the first level is the number of bits of the size, the second
 // divides that octave into `divisions` equal parts. A request is rounded up to the next bucket boundary, so
 // that every block of the bucket fits, and takes the oldest block of the first bucket that has one. The
-// remainder of the block is split off, and a freed block merges with its free neighbours.
+// remainder becomes a free block, and a freed block merges with its free neighbours.
 class TOLK_API Tlsf {
 public:
   // Places 0 .. bytes-1. Requests below `block` take `block`. `divisions` is a power of two up to 32.

@@ -1,4 +1,4 @@
-// What is copied when kernels need each other's old contents.
+// The copies that break write-after-read cycles of a tensor program.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace tolk::schedule {
 // those that move the fewest bytes for the edges they remove, and none that the others make unnecessary.
 struct Copies {
   std::vector<int> through;   // nodes of STOREs whose value goes to a temporary first
-  std::vector<UOp> snapshots; // views of storage, nodes of the graph, to read from a copy of the old contents
+  std::vector<UOp> snapshots; // views of storage, nodes of the graph, to read from a copy
 };
 
 // `kernels` is the KernelGraph of `made.sink`, and has a cycle.

@@ -126,7 +126,7 @@ private:
   };
 
   // Storage in the states of its base that an item reads: mostly one. Parts of storage can be in several, and
-  // so can storage whose old contents are read beside the new, which no order allows.
+  // so can storage that is read before and after a write, which no order allows.
   UOp argument(const UOp& u, const std::vector<Named>& read) {
     if (u.is(OpSet(Op::MSELECT, Op::MSTACK))) {
       std::vector<UOp> src;

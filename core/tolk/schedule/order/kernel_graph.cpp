@@ -35,12 +35,12 @@ void add_states(const UOp& u, std::vector<UOp>& states) {
   }
 }
 
-void sort_unique(std::vector<int>& numbers) {
+template <typename Numbers> void sort_unique(Numbers& numbers) {
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-template <typename T> void append(std::vector<T>& to, const std::vector<T>& from) {
+template <typename To, typename From> void append(To& to, const From& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
@@ -61,9 +61,10 @@ KernelGraph::KernelGraph(const UOp& sink) {
 void KernelGraph::add_after(const UOp& u) {
   State state;
   state.storage = storage_of(u.src(0));
-  std::vector<UOp> below;
+  std::vector<UOp>& below = below_;
+  std::vector<int>&waited = waited_, &kernels = kernels_;
+  below.clear(), waited.clear(), kernels.clear();
   add_states(u.src(0), below);
-  std::vector<int> waited, kernels;
   for (const UOp& effect : u.src().subspan(1)) {
     if (effect.is(OpSet(Op::CALL, Op::END)))
       kernels.push_back(add_kernel(effect));
@@ -79,10 +80,10 @@ void KernelGraph::add_after(const UOp& u) {
   if (kernels.empty()) {
     state.contents = joined(u, below);
     sort_unique(waited);
-    state.done = std::move(waited);
+    state.done.assign(waited.begin(), waited.end());
   } else {
     state.own = true;
-    state.done = kernels;
+    state.done.assign(kernels.begin(), kernels.end());
     // A kernel that the state below has already is repeated here, and supersedes nothing.
     auto repeated = [&](int kernel) {
       return std::ranges::any_of(below, [&](const UOp& s) {
@@ -99,8 +100,7 @@ void KernelGraph::add_after(const UOp& u) {
           if (opaque_[size_t(kernel)]) opaque_results_.emplace(kernel, base.node());
         for (int part : parts_of(c))
           for (int kernel : kernels) contents_[size_t(part)].overwritten.push_back({kernel, number});
-        state.contents.push_back(int(contents_.size()));
-        contents_.push_back({std::move(base), {}, {}});
+        state.contents.push_back(add_contents(std::move(base)));
       }
     }
   }
@@ -110,8 +110,8 @@ void KernelGraph::add_after(const UOp& u) {
 
 // Contents of an AFTER without kernels. For each storage: the parts that AFTERs among the effects name,
 // otherwise the state below.
-std::vector<int> KernelGraph::joined(const UOp& after, const std::vector<UOp>& below) {
-  std::vector<int> out;
+KernelGraph::Numbers KernelGraph::joined(const UOp& after, const std::vector<UOp>& below) {
+  Numbers out;
   for (const UOp& s : below) {
     for (int c : contents_of(s)) {
       const UOp base = contents_[size_t(c)].base;
@@ -128,7 +128,7 @@ std::vector<int> KernelGraph::joined(const UOp& after, const std::vector<UOp>& b
         continue;
       }
       auto [it, fresh] = joins_.try_emplace(parts, int(contents_.size()));
-      if (fresh) contents_.push_back({base, std::move(parts), {}});
+      if (fresh) add_contents(base, std::move(parts));
       out.push_back(it->second);
     }
   }
@@ -136,18 +136,21 @@ std::vector<int> KernelGraph::joined(const UOp& after, const std::vector<UOp>& b
   return out;
 }
 
-std::vector<int> KernelGraph::parts_of(int contents) const {
+std::span<const int> KernelGraph::parts_of(int contents) const {
   const Contents& c = contents_[size_t(contents)];
-  return c.parts.empty() ? std::vector<int>{contents} : c.parts;
+  return c.parts.empty() ? std::span(&c.number, 1) : std::span<const int>(c.parts);
 }
 
-std::vector<int> KernelGraph::contents_of(const UOp& state) {
+int KernelGraph::add_contents(UOp base, std::vector<int> parts) {
+  auto number = int(contents_.size());
+  contents_.push_back({std::move(base), number, std::move(parts), {}});
+  return number;
+}
+
+KernelGraph::Numbers KernelGraph::contents_of(const UOp& state) {
   if (state.is(Op::AFTER)) return at(state).contents;
   uint32_t& number = base_contents_[state];
-  if (!number) {
-    contents_.push_back({state, {}, {}});
-    number = uint32_t(contents_.size());
-  }
+  if (!number) number = uint32_t(add_contents(state)) + 1;
   return {int(number) - 1};
 }
 
@@ -177,7 +180,7 @@ int KernelGraph::add_kernel(const UOp& effect) {
   dependencies_.add_kernel();
   const AccessTable::Facts& facts = accesses_.of(call->src(0));
   opaque_.push_back(!facts.known);
-  std::vector<UOp> states;
+  std::vector<UOp>& states = states_of_argument_;
   size_t k = 0;
   for (const UOp& argument : call->src().subspan(1)) {
     states.clear();
@@ -193,7 +196,7 @@ int KernelGraph::add_kernel(const UOp& effect) {
 // new contents of one storage.
 void KernelGraph::add_access(int kernel, const UOp& state, bool reads) {
   if (!state.is(Op::AFTER) || at(state).own || state.nsrc() == 1) return add_state(kernel, state, reads);
-  std::vector<int> whole = contents_of(state);
+  Numbers whole = contents_of(state);
   bool named = false;
   for (const UOp& effect : state.src().subspan(1)) {
     if (!effect.is(Op::AFTER)) continue;
@@ -211,7 +214,7 @@ void KernelGraph::add_access(int kernel, const UOp& state, bool reads) {
 }
 
 void KernelGraph::add_state(int kernel, const UOp& state, bool reads) {
-  std::vector<int> contents = contents_of(state);
+  Numbers contents = contents_of(state);
   if (reads && !add_read(kernel, contents)) return;
   if (!state.is(Op::AFTER)) return;
   Hazard hazard = reads ? Hazard::ReadAfterWrite : Hazard::WriteAfterWrite;
@@ -220,7 +223,7 @@ void KernelGraph::add_state(int kernel, const UOp& state, bool reads) {
 }
 
 // False when the kernel was known to read all of these.
-bool KernelGraph::add_read(int kernel, const std::vector<int>& contents) {
+bool KernelGraph::add_read(int kernel, std::span<const int> contents) {
   bool fresh = false;
   for (int c : contents) {
     bool known = false;

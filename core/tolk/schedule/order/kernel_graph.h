@@ -14,9 +14,11 @@
 // variables and order nothing.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -54,19 +56,21 @@ public:
   [[noreturn]] void report_cycle() const;
 
 private:
+  using Numbers = boost::container::small_vector<int, 2>;
   struct State { // an AFTER
     UOp storage;
-    std::vector<int> contents; // one for each storage
-    std::vector<int> done;     // the kernels that have run once the state is reached
-    bool own = false;          // `done` are kernels among its effects
+    Numbers contents; // one for each storage
+    Numbers done;     // the kernels that have run once the state is reached
+    bool own = false; // `done` are kernels among its effects
   };
   struct Overwriter {
     int kernel, state;
   };
   struct Contents {
-    UOp base;                            // BUFFER or PARAM
-    std::vector<int> parts;              // of a join: contents that are no joins
-    std::vector<Overwriter> overwritten; // of others: by kernels that supersede it
+    UOp base;                                                  // BUFFER or PARAM
+    int number;                                                // in contents_
+    std::vector<int> parts;                                    // of a join: contents that are no joins
+    boost::container::small_vector<Overwriter, 1> overwritten; // of others: by kernels that supersede it
   };
   struct Read {
     int kernel, contents;
@@ -76,12 +80,14 @@ private:
   int add_kernel(const UOp& effect);
   void add_access(int kernel, const UOp& state, bool reads);
   void add_state(int kernel, const UOp& state, bool reads);
-  bool add_read(int kernel, const std::vector<int>& contents);
+  bool add_read(int kernel, std::span<const int> contents);
   void order_overwriters();
   const State& at(const UOp& after) const { return states_[after_number_.get(after) - 1]; }
-  std::vector<int> contents_of(const UOp& state);
-  std::vector<int> joined(const UOp& after, const std::vector<UOp>& below);
-  std::vector<int> parts_of(int contents) const;
+  Numbers contents_of(const UOp& state);
+  Numbers joined(const UOp& after, const std::vector<UOp>& below);
+  // Of other contents than a join: themselves. Valid until contents are added.
+  std::span<const int> parts_of(int contents) const;
+  int add_contents(UOp base, std::vector<int> parts = {});
   UOp storage_of(const UOp& u) const;
   UOp emitted(const UOp& call) const;
 
@@ -93,6 +99,8 @@ private:
   Dependencies dependencies_;
   AccessTable accesses_;
   std::vector<Read> reads_;
+  std::vector<UOp> below_, states_of_argument_;             // scratch
+  std::vector<int> waited_, kernels_;                       // likewise
   std::vector<bool> opaque_;                                // by kernel: its body does not show its accesses
   std::set<std::pair<int, const UOpNode*>> opaque_results_; // kernel, base that it writes
 };
@@ -100,9 +108,10 @@ private:
 // Takes a graph with a cycle, in place of an error.
 using OnCycle = std::function<void(const KernelGraph& graph)>;
 
-// The kernels below a SINK in an order to run; each kernel once, bodies untouched. A graph whose kernels need
-// each other's old contents has no order: it is handed to `on_cycle`, and null is returned; without one,
-// throws InvalidArgument "cycle detected" with the kernels on it. Also throws what KernelGraph throws.
+// The kernels below a SINK in an order to run; each kernel once, bodies untouched. A graph with a cycle, in
+// which each kernel reads what the next overwrites, has no order: it is handed to `on_cycle`, and null is
+// returned; without one, throws InvalidArgument "cycle detected" with the kernels on it. Also throws what
+// KernelGraph throws.
 TOLK_API UOp schedule_kernel_graph(const UOp& sink, const OnCycle& on_cycle = {});
 
 } // namespace tolk::schedule

@@ -1,9 +1,9 @@
 // Breaks write-after-read cycles between kernels by inserting copies.
 //
 // Two copies can break a cycle. A kernel that stores in place can store its value to a temporary first: then
-// only the copy into place is ordered by what it overwrites. Or the old contents are copied first (a
-// snapshot), and their readers need not run before they are overwritten. Copying every store and every old
-// value always breaks all cycles, since values alone depend on each other in one direction.
+// only the copy into place is ordered by what it overwrites. Or the contents are copied before
+// they are overwritten (a snapshot), and their readers can run later. Copying every store and every old value
+// always breaks all cycles, since values alone depend on each other in one direction.
 #pragma once
 
 #include <functional>

@@ -173,7 +173,7 @@ private:
     return store_to(to.u, as(from, to.sharding));
   }
 
-  // Every position computes all of its part anew: the old value where the slice does not reach.
+  // Every position computes all of its part again: the old value where the slice does not reach.
   UOp store_across(const UOp& target, const UOp& value) {
     const Value& base = at(target.src(0));
     auto axis = size_t(base.sharding.axis);
