@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Models of one random node, for every operator that core/tolk/onnx/operators.def knows: fuzz_nodes.py TOLK_RUN DEVICE COUNT SEED [OP...]
+"""Models of one random node, for every operator that core/tolk/onnx/operators.def knows:
+fuzz_nodes.py TOLK_RUN DEVICE COUNT SEED [OP...]
 
 Attributes, types and shapes are drawn, mostly such that they fit and sometimes such that nothing does. Allowed: a result, or an
-error that names file and node and is not the text of a library. Anything else is reported with the number of its round: a crash, more
-than LIMIT_S seconds, an error without a place. Prints "N passed, M failed" last, and how many nodes ran and how many were refused.
-NODE_FUZZ_KEEP=FOLDER keeps the models that fail."""
+error that names file and node and is not the text of a library. Anything else is reported with the number of its round: a
+crash, more than LIMIT_S seconds, an error without a place. Prints "N passed, M failed" last, and how many nodes ran and how many
+were refused. NODE_FUZZ_KEEP=FOLDER keeps the models that fail."""
 
 import json
 import os
@@ -35,7 +36,10 @@ def operators():
         calls[name] = body
     text = re.sub(r"^(#|//).*", "", text, flags=re.M)
     for name, body in calls.items():
-        text = re.sub(name + r'\("(\w+)"\)', lambda m: f'TOLK_ONNX_OPERATOR({body.replace("name", chr(34) + m.group(1) + chr(34), 1)})\n', text)
+        text = re.sub(
+            name + r'\("(\w+)"\)',
+            lambda m: f'TOLK_ONNX_OPERATOR({body.replace("name", chr(34) + m.group(1) + chr(34), 1)})\n',
+            text)
     for name, value in macros.items():
         text = re.sub(rf"\b{name}\b", f'"{value}"', text)
     rows = []
@@ -75,7 +79,8 @@ class Drawn:
             return Tensor(dtype, shape, [rng.random() < 0.5 for _ in range(count)])
         if dtype in FLOATS:
             special = (0.0, float("nan"), float("inf"), -float("inf"))
-            return Tensor(dtype, shape, [rng.choice(special) if rng.random() < 0.02 else rng.randint(-32, 32) / 8 for _ in range(count)])
+            return Tensor(dtype, shape, [rng.choice(special) if rng.random() < 0.02 else rng.randint(-32, 32) / 8
+                                         for _ in range(count)])
         unsigned = dtype.startswith("u")
         bits = int(dtype[1:])
         least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -126,16 +131,20 @@ class Drawn:
             if self.odd():
                 kind = rng.choice("fisFIS")
             length = re.search(r"\[(2?)([sr])\]", rule)
-            size = (2 if length.group(1) else 1) * max(0, rank - 2 if length.group(2) == "s" else rank) if length else rng.randrange(5)
+            size = ((2 if length.group(1) else 1) * max(0, rank - 2 if length.group(2) == "s" else rank) if length
+                    else rng.randrange(5))
             if self.odd():
                 size = rng.randrange(6)
-            draw = (lambda: rng.randint(-rank, max(rank - 1, 0))) if "@" in rule and not self.odd() else (lambda: self.number(low, high))
+            draw = ((lambda: rng.randint(-rank, max(rank - 1, 0))) if "@" in rule and not self.odd()
+                    else (lambda: self.number(low, high)))
             if kind == "i":
                 out[name] = draw()
             elif kind == "f":
-                out[name] = rng.choice((0.5, 1.0, -1.0, 0.0, 2.0, float("nan"), 1e30)) if low is None else float(self.number(low, high))
+                out[name] = (rng.choice((0.5, 1.0, -1.0, 0.0, 2.0, float("nan"), 1e30)) if low is None
+                             else float(self.number(low, high)))
             elif kind == "s":
-                out[name] = rng.choice(choices.group(1).split(",")) if choices and not self.odd() else rng.choice(("ij->i", "...i->i", "i,j->ij", "abc", ""))
+                out[name] = (rng.choice(choices.group(1).split(",")) if choices and not self.odd()
+                             else rng.choice(("ij->i", "...i->i", "i,j->ij", "abc", "")))
             elif kind == "I":
                 out[name] = [draw() for _ in range(size)]
             elif kind == "F":

@@ -109,8 +109,8 @@ def right_resize_counts_elements_in_f32():
 
 
 def right_upsample_counts_elements_in_f32():
-    case = one("Upsample", [ramp("f32", [10]), vector("f32", [1.3])], [tensor("f32", [13], [math.floor(f32(i / f32(1.3))) for i in range(13)])],
-               opset=9, initializers=[1])
+    case = one("Upsample", [ramp("f32", [10]), vector("f32", [1.3])],
+               [tensor("f32", [13], [math.floor(f32(i / f32(1.3))) for i in range(13)])], opset=9, initializers=[1])
     return case
 
 
@@ -121,7 +121,8 @@ def boxes_that_overlap_by_f32_of_0_7():
 
 def right_an_overlap_equal_to_the_threshold_is_kept():
     return one("NonMaxSuppression",
-               [boxes_that_overlap_by_f32_of_0_7(), tensor("f32", [1, 1, 2], [0.9, 0.8]), vector("i64", [5]), vector("f32", [0.7])],
+               [boxes_that_overlap_by_f32_of_0_7(), tensor("f32", [1, 1, 2], [0.9, 0.8]), vector("i64", [5]),
+                vector("f32", [0.7])],
                [tensor("i64", [2, 3], [0, 0, 0, 0, 0, 1])], initializers=[2, 3])
 
 
@@ -209,7 +210,8 @@ def loop(body_nodes, states, results, trips=None, condition=True, body_states=()
     if condition is not None:
         initializers["t"], names[1] = scalar("bool", condition), "t"
     outs = [f"o{k}" for k in range(len(results))]
-    return model(graph([node("Loop", names, outs, name="the_node", body=body)], {}, {o: None for o in outs}, initializers)), [], results
+    return model(graph([node("Loop", names, outs, name="the_node", body=body)], {}, {o: None for o in outs},
+                       initializers)), [], results
 
 
 def right_a_loop_of_no_iteration_keeps_type_and_rank():
@@ -224,7 +226,8 @@ def right_a_loop_of_no_iteration_takes_declared_sizes():
 
 def right_a_loop_without_a_count_runs_more_than_100000_times():
     limit = Tensor("i64", [], [100050])
-    return loop([node("Constant", [], ["limit"], value=limit), node("Less", ["i", "limit"], ["go"]), node("Identity", ["i"], ["n"])],
+    return loop([node("Constant", [], ["limit"], value=limit), node("Less", ["i", "limit"], ["go"]),
+                 node("Identity", ["i"], ["n"])],
                 [scalar("i64", 0)], [scalar("i64", 100050)], body_states=["n"])
 
 
@@ -272,12 +275,14 @@ def right_alphas_go_to_the_functions_that_take_one():
 
 def right_batch_normalization_of_cells():
     # Version 7, spatial = 0: scale, bias, mean, var for each cell; epsilon 0.
-    return one("BatchNormalization", [tensor("f32", [1, 1, 2], [3, 6])] + [tensor("f32", [1, 2], v) for v in ([2, 1], [1, 0], [1, 2], [4, 16])],
+    return one("BatchNormalization",
+               [tensor("f32", [1, 1, 2], [3, 6])] + [tensor("f32", [1, 2], v) for v in ([2, 1], [1, 0], [1, 2], [4, 16])],
                [tensor("f32", [1, 1, 2], [3, 1])], opset=7, spatial=0, epsilon=0.0)
 
 
 def right_batch_normalization_names_outputs_that_it_does_not_compute():
-    case, inputs, _ = one("BatchNormalization", [tensor("f32", [1, 2], [3, 6])] + [vector("f32", v) for v in ([2, 1], [1, 0], [1, 2], [4, 16])],
+    case, inputs, _ = one("BatchNormalization",
+                          [tensor("f32", [1, 2], [3, 6])] + [vector("f32", v) for v in ([2, 1], [1, 0], [1, 2], [4, 16])],
                           1, opset=9, epsilon=0.0)
     main = graph([node("BatchNormalization", ["i0", "i1", "i2", "i3", "i4"], ["o0", "a", "b", "c", "d"], epsilon=0.0)],
                  {f"i{k}": (t.dtype, t.shape) for k, t in enumerate(inputs)}, {"o0": None})
@@ -307,14 +312,16 @@ def right_affine_grid_of_one_element_is_at_the_end():
 
 
 def right_an_initializer_that_is_an_input_takes_the_value_that_is_given():
-    main = graph([node("Add", ["x", "w"], ["y"])], {"x": ("f32", [1]), "w": ("f32", [1])}, {"y": None}, {"w": vector("f32", [10])})
+    main = graph([node("Add", ["x", "w"], ["y"])], {"x": ("f32", [1]), "w": ("f32", [1])}, {"y": None},
+                 {"w": vector("f32", [10])})
     return model(main), [vector("f32", [1]), vector("f32", [2])], [vector("f32", [3])]
 
 
 def right_a_function_input_that_is_left_out_stays_so_in_a_body():
     then = graph([node("Clip", ["a", "low", "high"], ["p"])], {}, {"p": ("f32", [2])})
     body = node("If", ["c"], ["q"], then_branch=then, else_branch=then)
-    function = data(1, "F") + b"".join(data(4, n) for n in ("a", "c", "high", "low")) + data(5, "q") + data(7, body) + data(10, "my")
+    function = (data(1, "F") + b"".join(data(4, n) for n in ("a", "c", "high", "low")) + data(5, "q") + data(7, body)
+                + data(10, "my"))
     function += data(9, bytes([16, 21]))
     main = graph([node("F", ["x", "c", "h"], ["y"], domain="my")], {"x": ("f32", [2])}, {"y": None},
                  {"c": scalar("bool", True), "h": scalar("f32", 5)})
@@ -329,7 +336,9 @@ def right_fused_gemm():
 
 
 def right_fused_conv_adds_and_clips():
-    return one("FusedConv", [tensor("f32", [1, 1, 2], [1, 2]), tensor("f32", [1, 1, 1], [2]), vector("f32", [1]), tensor("f32", [1, 1, 2], [0, 10])],
+    return one("FusedConv",
+               [tensor("f32", [1, 1, 2], [1, 2]), tensor("f32", [1, 1, 1], [2]), vector("f32", [1]),
+                tensor("f32", [1, 1, 2], [0, 10])],
                [tensor("f32", [1, 1, 2], [3, 6])], domain="com.microsoft", activation="Clip", activation_params=[0.0, 6.0])
 
 
@@ -350,7 +359,8 @@ def right_matmul_nbits_with_zero_points_and_a_cut_block():
     # 24 columns in blocks of 16: two scales, zero points 1 and 2 in one byte.
     packed = [0x55] * 16
     expected = 16 * (5 - 1) * 1 + 8 * (5 - 2) * 2
-    return one("MatMulNBits", [tensor("f32", [1, 24], [1] * 24), tensor("u8", [1, 2, 8], packed), vector("f32", [1, 2]), vector("u8", [0x21])],
+    return one("MatMulNBits",
+               [tensor("f32", [1, 24], [1] * 24), tensor("u8", [1, 2, 8], packed), vector("f32", [1, 2]), vector("u8", [0x21])],
                [tensor("f32", [1, 1], [expected])], domain="com.microsoft", K=24, N=1, bits=4, block_size=16)
 
 
@@ -361,7 +371,9 @@ def right_matmul_nbits_of_two_and_eight():
 
 def right_dynamic_quantize_matmul():
     # x spans 0 .. 255, so its scale is 1 and its zero point 0.
-    return one("DynamicQuantizeMatMul", [tensor("f32", [1, 2], [255, 3]), tensor("i8", [2, 1], [1, -2]), vector("f32", [0.5]), vector("i8", [1]), vector("f32", [1])],
+    return one("DynamicQuantizeMatMul",
+               [tensor("f32", [1, 2], [255, 3]), tensor("i8", [2, 1], [1, -2]), vector("f32", [0.5]), vector("i8", [1]),
+                vector("f32", [1])],
                [tensor("f32", [1, 1], [(0 * 255 + -3 * 3) * 0.5 + 1])], domain="com.microsoft")
 
 
@@ -370,7 +382,9 @@ def right_dynamic_quantize_linear_of_zeros():
 
 
 def right_matmul_integer_to_float_scales_columns():
-    return one("MatMulIntegerToFloat", [tensor("u8", [1, 2], [3, 4]), tensor("i8", [2, 2], [1, 2, 3, 4]), vector("f32", [0.5]), vector("f32", [1, 2]), vector("u8", [1]), vector("i8", [0, 1])],
+    return one("MatMulIntegerToFloat",
+               [tensor("u8", [1, 2], [3, 4]), tensor("i8", [2, 2], [1, 2, 3, 4]), vector("f32", [0.5]), vector("f32", [1, 2]),
+                vector("u8", [1]), vector("i8", [0, 1])],
                [tensor("f32", [1, 2], [(2 * 1 + 3 * 3) * 0.5, (2 * 1 + 3 * 3) * 1.0])], domain="com.microsoft")
 
 
@@ -389,18 +403,24 @@ def right_qlinear_mul():
 
 
 def right_qlinear_concat():
-    return one("QLinearConcat", [scalar("f32", 1), scalar("u8", 0), vector("u8", [4]), scalar("f32", 0.5), scalar("u8", 0), vector("u8", [7]), scalar("f32", 1), scalar("u8", 1)],
+    return one("QLinearConcat",
+               [scalar("f32", 1), scalar("u8", 0), vector("u8", [4]), scalar("f32", 0.5), scalar("u8", 0), vector("u8", [7]),
+                scalar("f32", 1), scalar("u8", 1)],
                [vector("u8", [2, 6])], domain="com.microsoft", axis=0)
 
 
 def right_qgemm_without_output_scale_is_float():
-    return one("QGemm", [tensor("u8", [1, 2], [3, 4]), scalar("f32", 0.5), scalar("u8", 1), tensor("u8", [2, 1], [5, 6]), scalar("f32", 2), scalar("u8", 1), vector("i32", [10])],
+    return one("QGemm",
+               [tensor("u8", [1, 2], [3, 4]), scalar("f32", 0.5), scalar("u8", 1), tensor("u8", [2, 1], [5, 6]),
+                scalar("f32", 2), scalar("u8", 1), vector("i32", [10])],
                [tensor("f32", [1, 1], [2 * 4 + 3 * 5 + 10])], domain="com.microsoft")
 
 
 def right_qattention_of_one_position_gives_its_value():
     # One position attends to itself: the projected value, (x - 1) * (w - 0) * 0.5 * 2 + bias.
-    return one("QAttention", [tensor("u8", [1, 1, 1], [4]), tensor("i8", [1, 3], [1, 1, 5]), vector("f32", [0, 0, 1]), scalar("f32", 0.5), scalar("f32", 2), None, scalar("u8", 1), scalar("i8", 0)],
+    return one("QAttention",
+               [tensor("u8", [1, 1, 1], [4]), tensor("i8", [1, 3], [1, 1, 5]), vector("f32", [0, 0, 1]), scalar("f32", 0.5),
+                scalar("f32", 2), None, scalar("u8", 1), scalar("i8", 0)],
                [tensor("f32", [1, 1, 1], [16])], domain="com.microsoft", num_heads=1)
 
 
@@ -410,11 +430,13 @@ ML = "ai.onnx.ml"
 
 
 def right_scaler():
-    return one("Scaler", [tensor("i64", [1, 2], [3, 5])], [tensor("f32", [1, 2], [1, 8])], domain=ML, offset=[1.0, 1.0], scale=[0.5, 2.0])
+    return one("Scaler", [tensor("i64", [1, 2], [3, 5])], [tensor("f32", [1, 2], [1, 8])], domain=ML,
+               offset=[1.0, 1.0], scale=[0.5, 2.0])
 
 
 def right_normalizer_keeps_rows_of_zeros():
-    return one("Normalizer", [tensor("f32", [2, 2], [3, -4, 0, 0])], [tensor("f32", [2, 2], [f32(0.6), f32(-0.8), 0, 0])], domain=ML, norm="L2")
+    return one("Normalizer", [tensor("f32", [2, 2], [3, -4, 0, 0])], [tensor("f32", [2, 2], [f32(0.6), f32(-0.8), 0, 0])],
+               domain=ML, norm="L2")
 
 
 def right_imputer_replaces_nan():
@@ -423,11 +445,13 @@ def right_imputer_replaces_nan():
 
 
 def right_one_hot_encoder_of_texts():
-    return one("OneHotEncoder", [tensor("string", [2, 1], ["b", "z"])], [tensor("f32", [2, 1, 2], [0, 1, 0, 0])], domain=ML, cats_strings=["a", "b"])
+    return one("OneHotEncoder", [tensor("string", [2, 1], ["b", "z"])], [tensor("f32", [2, 1, 2], [0, 1, 0, 0])], domain=ML,
+               cats_strings=["a", "b"])
 
 
 def right_feature_vectorizer():
-    return one("FeatureVectorizer", [tensor("f32", [1, 2], [1, 2]), tensor("i64", [1, 1], [3])], [tensor("f32", [1, 3], [1, 2, 3])], domain=ML, inputdimensions=[2, 1])
+    return one("FeatureVectorizer", [tensor("f32", [1, 2], [1, 2]), tensor("i64", [1, 1], [3])],
+               [tensor("f32", [1, 3], [1, 2, 3])], domain=ML, inputdimensions=[2, 1])
 
 
 def right_linear_regressor_of_two_targets():
@@ -437,27 +461,32 @@ def right_linear_regressor_of_two_targets():
 
 def right_linear_classifier_gives_labels_and_softmax():
     e = [math.exp(v) for v in (1, 2, 3)]
-    return one("LinearClassifier", [tensor("f32", [1, 1], [1])], [vector("string", ["c"]), tensor("f32", [1, 3], [v / sum(e) for v in e])],
-               domain=ML, coefficients=[1.0, 2.0, 3.0], intercepts=[0.0] * 3, classlabels_strings=["a", "b", "c"], post_transform="SOFTMAX")
+    return one("LinearClassifier", [tensor("f32", [1, 1], [1])],
+               [vector("string", ["c"]), tensor("f32", [1, 3], [v / sum(e) for v in e])], domain=ML,
+               coefficients=[1.0, 2.0, 3.0], intercepts=[0.0] * 3, classlabels_strings=["a", "b", "c"],
+               post_transform="SOFTMAX")
 
 
 def right_linear_classifier_of_one_row_has_two_scores():
     s = 1 / (1 + math.exp(-2))
-    return one("LinearClassifier", [tensor("f32", [2, 1], [2, -2])], [vector("i64", [7, 5]), tensor("f32", [2, 2], [1 - s, s, s, 1 - s])],
-               domain=ML, coefficients=[1.0], intercepts=[0.0], classlabels_ints=[5, 7], post_transform="LOGISTIC")
+    return one("LinearClassifier", [tensor("f32", [2, 1], [2, -2])],
+               [vector("i64", [7, 5]), tensor("f32", [2, 2], [1 - s, s, s, 1 - s])], domain=ML,
+               coefficients=[1.0], intercepts=[0.0], classlabels_ints=[5, 7], post_transform="LOGISTIC")
 
 
 def right_svm_regressor_with_a_radial_kernel():
-    return one("SVMRegressor", [tensor("f32", [1, 2], [1, 0])], [tensor("f32", [1, 1], [2 * math.exp(-0.5 * 1) - math.exp(-0.5 * 5) + 0.25])],
-               domain=ML, kernel_type="RBF", kernel_params=[0.5, 0.0, 3.0], n_supports=2, support_vectors=[0.0, 0.0, 0.0, 2.0],
+    return one("SVMRegressor", [tensor("f32", [1, 2], [1, 0])],
+               [tensor("f32", [1, 1], [2 * math.exp(-0.5 * 1) - math.exp(-0.5 * 5) + 0.25])], domain=ML,
+               kernel_type="RBF", kernel_params=[0.5, 0.0, 3.0], n_supports=2, support_vectors=[0.0, 0.0, 0.0, 2.0],
                coefficients=[2.0, -1.0], rho=[0.25])
 
 
 def right_svm_classifier_votes_over_pairs():
     # Linear kernel on one feature; class vectors -1, 0, 1; x = 1 is nearest to the third in both of its pairs.
     return one("SVMClassifier", [tensor("f32", [1, 1], [1])], [vector("i64", [2]), tensor("f32", [1, 3], [-1.0, -2.0, -1.0])],
-               domain=ML, kernel_type="LINEAR", kernel_params=[0.0, 0.0, 3.0], vectors_per_class=[1, 1, 1], support_vectors=[-1.0, 0.0, 1.0],
-               coefficients=[1.0, 1.0, -1.0, 1.0, -1.0, -1.0], rho=[0.0, 0.0, 0.0], classlabels_ints=[0, 1, 2])
+               domain=ML, kernel_type="LINEAR", kernel_params=[0.0, 0.0, 3.0], vectors_per_class=[1, 1, 1],
+               support_vectors=[-1.0, 0.0, 1.0], coefficients=[1.0, 1.0, -1.0, 1.0, -1.0, -1.0], rho=[0.0, 0.0, 0.0],
+               classlabels_ints=[0, 1, 2])
 
 
 TREE = dict(nodes_treeids=[0] * 5, nodes_nodeids=[0, 1, 2, 3, 4], nodes_featureids=[0, 0, 1, 0, 0],
@@ -472,14 +501,16 @@ def right_tree_regressor_adds_base_values():
 
 
 def right_tree_classifier_with_leaves_of_several_classes():
-    return one("TreeEnsembleClassifier", [ROWS], [vector("string", ["a", "b", "a"]), tensor("f32", [3, 2], [0.75, 0.25, 0, 1, 1, 0])], domain=ML,
+    return one("TreeEnsembleClassifier", [ROWS],
+               [vector("string", ["a", "b", "a"]), tensor("f32", [3, 2], [0.75, 0.25, 0, 1, 1, 0])], domain=ML,
                class_treeids=[0] * 4, class_nodeids=[1, 1, 3, 4], class_ids=[0, 1, 1, 0], class_weights=[0.75, 0.25, 1.0, 1.0],
                classlabels_strings=["a", "b"], **TREE)
 
 
 def right_tree_classifier_of_one_score_is_logistic_of_both_signs():
     s = lambda v: 1 / (1 + math.exp(-v))
-    return one("TreeEnsembleClassifier", [ROWS], [vector("i64", [5, 7, 5]), tensor("f32", [3, 2], [s(1), s(-1), s(-2), s(2), s(3), s(-3)])], domain=ML,
+    return one("TreeEnsembleClassifier", [ROWS],
+               [vector("i64", [5, 7, 5]), tensor("f32", [3, 2], [s(1), s(-1), s(-2), s(2), s(3), s(-3)])], domain=ML,
                class_treeids=[0] * 3, class_nodeids=[1, 3, 4], class_ids=[0] * 3, class_weights=[-1.0, 2.0, -3.0],
                classlabels_int64s=[5, 7], post_transform="LOGISTIC", **TREE)
 
@@ -504,7 +535,8 @@ def refused_conv_integer_with_stride_0():
 
 def refused_qlinear_conv_with_stride_0():
     s, z = scalar("f32", 1), scalar("u8", 0)
-    return *conv_like("QLinearConv", IMAGE8, s, z, WEIGHT8, s, z, s, z, strides=[0, 1], auto_pad="SAME_LOWER"), "strides must be 1 or more"
+    return *conv_like("QLinearConv", IMAGE8, s, z, WEIGHT8, s, z, s, z, strides=[0, 1],
+                      auto_pad="SAME_LOWER"), "strides must be 1 or more"
 
 
 def refused_max_pool_with_stride_0():
@@ -516,7 +548,8 @@ def refused_lp_pool_with_a_negative_kernel():
 
 
 def refused_max_unpool_with_stride_0():
-    return *conv_like("MaxUnpool", IMAGE, ramp("i64", [1, 1, 3, 3]), kernel_shape=[2, 2], strides=[0, 0]), "strides must be 1 or more"
+    return *conv_like("MaxUnpool", IMAGE, ramp("i64", [1, 1, 3, 3]), kernel_shape=[2, 2],
+                      strides=[0, 0]), "strides must be 1 or more"
 
 
 def refused_conv_transpose_with_short_pads():
@@ -560,7 +593,8 @@ def refused_gather_nd_with_differing_batches():
 
 
 def refused_scatter_nd_with_updates_of_another_shape():
-    return *one("ScatterND", [ramp("f32", [4]), tensor("i64", [2, 1], [0, 1]), vector("f32", [1] * 3)], 1)[:2], "updates must have the shape"
+    return *one("ScatterND", [ramp("f32", [4]), tensor("i64", [2, 1], [0, 1]), vector("f32", [1] * 3)],
+                1)[:2], "updates must have the shape"
 
 
 def refused_squeeze_of_one_axis_twice():
@@ -576,19 +610,23 @@ def refused_top_k_beyond_the_axis():
 
 
 def refused_quantization_with_blocks_of_another_number():
-    return *one("QuantizeLinear", [ramp("f32", [4, 2]), tensor("f32", [3, 2], [1] * 6)], 1, axis=0, block_size=2)[:2], "does not fit the input"
+    return *one("QuantizeLinear", [ramp("f32", [4, 2]), tensor("f32", [3, 2], [1] * 6)], 1,
+                axis=0, block_size=2)[:2], "does not fit the input"
 
 
 def refused_quantization_with_a_zero_point_of_another_shape():
-    return *one("DequantizeLinear", [ramp("u8", [2, 2]), vector("f32", [1, 1]), vector("u8", [1])], 1, axis=0)[:2], "must have one shape"
+    return *one("DequantizeLinear", [ramp("u8", [2, 2]), vector("f32", [1, 1]), vector("u8", [1])], 1,
+                axis=0)[:2], "must have one shape"
 
 
 def refused_pad_beyond_memory():
-    return *one("Pad", [ramp("f32", [4]), vector("i64", [INT64_MAX - 1, INT64_MAX - 1])], 1, initializers=[1])[:2], "more elements than can be addressed"
+    return *one("Pad", [ramp("f32", [4]), vector("i64", [INT64_MAX - 1, INT64_MAX - 1])], 1,
+                initializers=[1])[:2], "more elements than can be addressed"
 
 
 def refused_expand_beyond_memory():
-    return *one("Expand", [vector("f32", [1]), vector("i64", [2**40, 2**40])], 1, initializers=[1])[:2], "more elements than can be addressed"
+    return *one("Expand", [vector("f32", [1]), vector("i64", [2**40, 2**40])], 1,
+                initializers=[1])[:2], "more elements than can be addressed"
 
 
 def refused_constant_of_shape_with_a_negative_size():
@@ -604,7 +642,8 @@ def refused_an_attribute_of_another_kind():
 
 
 def refused_an_unknown_choice():
-    return *one("Pad", [vector("f32", [1]), vector("i64", [1, 1])], 1, initializers=[1], mode="mirror")[:2], "must be one of constant"
+    return *one("Pad", [vector("f32", [1]), vector("i64", [1, 1])], 1,
+                initializers=[1], mode="mirror")[:2], "must be one of constant"
 
 
 def refused_a_declared_output_of_another_type():
@@ -613,7 +652,8 @@ def refused_a_declared_output_of_another_type():
 
 
 def refused_a_missing_input():
-    return model(graph([node("Add", ["x"], ["y"], name="the_node")], {"x": ("f32", [1])}, {"y": None})), [vector("f32", [1])], "input 1 is missing"
+    return model(graph([node("Add", ["x"], ["y"], name="the_node")], {"x": ("f32", [1])},
+                       {"y": None})), [vector("f32", [1])], "input 1 is missing"
 
 
 def refused_too_many_inputs():
@@ -622,8 +662,8 @@ def refused_too_many_inputs():
 
 def refused_a_condition_of_two_elements():
     branch = graph([], {}, {"x": None})
-    main = graph([node("If", ["c"], ["y"], name="the_node", then_branch=branch, else_branch=branch)], {"x": ("f32", [1])}, {"y": None},
-                 {"c": vector("bool", [True, True])})
+    main = graph([node("If", ["c"], ["y"], name="the_node", then_branch=branch, else_branch=branch)], {"x": ("f32", [1])},
+                 {"y": None}, {"c": vector("bool", [True, True])})
     return model(main), [vector("f32", [1])], "a condition must have one element"
 
 
@@ -658,17 +698,18 @@ def refused_lengths_beyond_the_sequence():
 
 
 def refused_one_hot_encoder_of_an_unknown_category():
-    return *one("OneHotEncoder", [tensor("string", [1], ["z"])], 1, domain=ML, cats_strings=["a"], zeros=0)[:2], "none of the categories"
+    return *one("OneHotEncoder", [tensor("string", [1], ["z"])], 1, domain=ML, cats_strings=["a"],
+                zeros=0)[:2], "none of the categories"
 
 
 def refused_trees_that_look_at_no_feature():
-    return *one("TreeEnsembleRegressor", [ramp("f32", [1, 1])], 1, domain=ML, target_treeids=[0], target_nodeids=[1], target_ids=[0],
-                target_weights=[1.0], **TREE)[:2], "looks at feature 1"
+    return *one("TreeEnsembleRegressor", [ramp("f32", [1, 1])], 1, domain=ML, target_treeids=[0], target_nodeids=[1],
+                target_ids=[0], target_weights=[1.0], **TREE)[:2], "looks at feature 1"
 
 
 def refused_matmul_nbits_with_numbers_that_do_not_fit():
-    return *one("MatMulNBits", [ramp("f32", [1, 16]), tensor("u8", [1, 1, 4], [0] * 4), vector("f32", [1])], 1, domain="com.microsoft",
-                K=16, N=1, bits=4, block_size=16)[:2], "must have 8 elements"
+    return *one("MatMulNBits", [ramp("f32", [1, 16]), tensor("u8", [1, 1, 4], [0] * 4), vector("f32", [1])], 1,
+                domain="com.microsoft", K=16, N=1, bits=4, block_size=16)[:2], "must have 8 elements"
 
 
 def main():

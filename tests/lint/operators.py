@@ -25,10 +25,11 @@ model brings along are followed. A name may have a form that is not supported; t
 
 A number is the first opset version that is known, where it is not 1. Domains other than ai.onnx stand before the name.
 """
-TITLES = {"attention_linear": "Attention with a state", "ml": "Labels (ai.onnx.ml)", "ml_linear": "Linear models, support vectors, features (ai.onnx.ml)",
-          "ml_trees": "Trees (ai.onnx.ml)", "quant_fused": "Quantised operators of com.microsoft", "nn": "Convolution and pooling",
-          "norm": "Normalisation", "quant": "Quantisation", "math": "Arithmetic", "image": "Images", "text": "Text",
-          "training": "Optimisers", "control": "Control"}
+TITLES = {"attention_linear": "Attention with a state", "ml": "Labels (ai.onnx.ml)",
+          "ml_linear": "Linear models, support vectors, features (ai.onnx.ml)", "ml_trees": "Trees (ai.onnx.ml)",
+          "quant_fused": "Quantised operators of com.microsoft", "nn": "Convolution and pooling", "norm": "Normalisation",
+          "quant": "Quantisation", "math": "Arithmetic", "image": "Images", "text": "Text", "training": "Optimisers",
+          "control": "Control"}
 
 
 def read(root, name):

@@ -131,7 +131,8 @@ def main():
             with open(y, "rb") as file:
                 check(file.read() == npy([1.5, 0.0, 2.0]), "the stored output")
         code, out, err = run(model)
-        check(code == 0 and "f32[3]" in out and "first run" in out and "median" not in out and "(random)" in out, f"random inputs: {code} {out} {err}")
+        check(code == 0 and "f32[3]" in out and "first run" in out and "median" not in out and "(random)" in out,
+              f"random inputs: {code} {out} {err}")
         check(run(model, "--seed", "1")[1].split("time")[0] == run(model, "--seed", "1")[1].split("time")[0], "equal seeds")
         opened = write("open.onnx", relu_model(["N"]))
         code, out, _ = run(opened)
