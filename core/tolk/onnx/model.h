@@ -39,7 +39,7 @@ struct Timings {
   double compile = 0;       // kernels to machine code
   double first_run = 0;     // the first call, without the three above
   std::vector<double> runs; // every later call with shapes that were met before, in order: all that it takes
-  // Whether calls build the graph anew, since it depends on the values of inputs; `runs` then contain that.
+  // Whether each call builds the graph again, because it depends on the values of inputs; `runs` then contain that.
   bool rebuilds = false;
 };
 
