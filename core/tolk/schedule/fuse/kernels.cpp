@@ -74,6 +74,7 @@ public:
   }
 
   Items run() {
+    out_.items.reserve(fusion_.kernels.size());
     absorb_copies();
     fill_stacks();
     for (size_t n = 0; n < graph_.nodes.size(); ++n)

@@ -25,6 +25,7 @@ struct Edge {
 class Dependencies {
 public:
   void add_kernel() { ++kernels_; }
+  void reserve(size_t edges) { edges_.reserve(edges); }
   size_t size() const { return kernels_; }
 
   // Ignores an edge from a kernel to itself. Duplicates do no harm.

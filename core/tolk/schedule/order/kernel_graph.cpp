@@ -47,6 +47,10 @@ template <typename To, typename From> void append(To& to, const From& from) {
 } // namespace
 
 KernelGraph::KernelGraph(const UOp& sink) {
+  // Of a tensor program, every source is the state that one kernel makes.
+  size_t kernels = sink.nsrc();
+  states_.reserve(kernels), contents_.reserve(2 * kernels), calls_.reserve(kernels);
+  reads_.reserve(3 * kernels), dependencies_.reserve(4 * kernels);
   // Bodies are graphs of their own.
   auto enter = [&](const UOp& u) {
     return u == sink || !u.is(OpSet(Op::SINK, Op::LINEAR, Op::PROGRAM, Op::CUSTOM_FUNCTION));
@@ -105,7 +109,7 @@ void KernelGraph::add_after(const UOp& u) {
     }
   }
   states_.push_back(std::move(state));
-  after_number_[u] = uint32_t(states_.size());
+  after_number_.set(u, uint32_t(states_.size()));
 }
 
 // Contents of an AFTER without kernels. For each storage: the parts that AFTERs among the effects name,
@@ -149,16 +153,16 @@ int KernelGraph::add_contents(UOp base, std::vector<int> parts) {
 
 KernelGraph::Numbers KernelGraph::contents_of(const UOp& state) {
   if (state.is(Op::AFTER)) return at(state).contents;
-  uint32_t& number = base_contents_[state];
-  if (!number) number = uint32_t(add_contents(state)) + 1;
-  return {int(number) - 1};
+  int number = number_in(base_contents_, state);
+  if (number < 0) base_contents_.set(state, uint32_t(number = add_contents(state)) + 1);
+  return {number};
 }
 
 int KernelGraph::contents(const UOp& state) const {
-  if (!state.is(Op::AFTER)) return int(base_contents_.get(state)) - 1;
-  uint32_t number = after_number_.get(state);
-  if (!number || states_[number - 1].contents.size() != 1) return -1;
-  return states_[number - 1].contents[0];
+  if (!state.is(Op::AFTER)) return number_in(base_contents_, state);
+  int number = number_in(after_number_, state);
+  if (number < 0 || states_[size_t(number)].contents.size() != 1) return -1;
+  return states_[size_t(number)].contents[0];
 }
 
 bool KernelGraph::is_superseded(int contents) const {
@@ -172,11 +176,10 @@ int KernelGraph::add_kernel(const UOp& effect) {
   if (!call->is(Op::CALL))
     throw InvalidArgument(std::string("END in a graph of kernels should wrap a CALL, not ") +
                           name(call->op()));
-  uint32_t& number = kernel_number_[*call];
-  if (number) return int(number) - 1;
+  if (int known = number(*call); known >= 0) return known;
+  auto kernel = int(calls_.size());
   calls_.push_back(*call);
-  number = uint32_t(calls_.size());
-  int kernel = int(number) - 1;
+  kernel_number_.set(*call, uint32_t(kernel) + 1);
   dependencies_.add_kernel();
   const AccessTable::Facts& facts = accesses_.of(call->src(0));
   opaque_.push_back(!facts.known);

@@ -24,8 +24,8 @@
 
 #include "tolk/base/api.h"
 #include "tolk/schedule/fuse/access.h"
-#include "tolk/schedule/fuse/node_numbers.h"
 #include "tolk/schedule/order/dependencies.h"
+#include "tolk/uop/traverse.h"
 #include "tolk/uop/uop.h"
 
 namespace tolk::schedule {
@@ -41,7 +41,7 @@ public:
 
   size_t size() const { return calls_.size(); }
   // The number of a CALL of the graph.
-  int number(const UOp& call) const { return int(kernel_number_.get(call)) - 1; }
+  int number(const UOp& call) const { return number_in(kernel_number_, call); }
   const Dependencies& dependencies() const { return dependencies_; }
 
   // The number of the contents that a state (AFTER, BUFFER or PARAM) names; equal states share it. -1 for
@@ -82,7 +82,12 @@ private:
   void add_state(int kernel, const UOp& state, bool reads);
   bool add_read(int kernel, std::span<const int> contents);
   void order_overwriters();
-  const State& at(const UOp& after) const { return states_[after_number_.get(after) - 1]; }
+  // From 0; -1 for a node that is not in the table.
+  static int number_in(const Memo<uint32_t>& table, const UOp& u) {
+    const uint32_t* number = table.find(u);
+    return number ? int(*number) - 1 : -1;
+  }
+  const State& at(const UOp& after) const { return states_[size_t(number_in(after_number_, after))]; }
   Numbers contents_of(const UOp& state);
   Numbers joined(const UOp& after, const std::vector<UOp>& below);
   // Of other contents than a join: themselves. Valid until contents are added.
@@ -93,8 +98,8 @@ private:
 
   std::vector<State> states_;
   std::vector<Contents> contents_;
-  std::map<std::vector<int>, int> joins_;                    // contents by parts
-  NodeNumbers after_number_, kernel_number_, base_contents_; // from 1
+  std::map<std::vector<int>, int> joins_;                       // contents by parts
+  Memo<uint32_t> after_number_, kernel_number_, base_contents_; // from 1
   std::vector<UOp> calls_;
   Dependencies dependencies_;
   AccessTable accesses_;
