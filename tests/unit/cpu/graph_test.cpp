@@ -237,3 +237,6 @@ BOOST_AUTO_TEST_CASE(chained_and_independent_kernels_of_all_sizes_give_their_res
   for (int round = 0; round < 20; ++round) ordered.launch();
   for (uint32_t i = 0; i < 16; ++i) BOOST_TEST(out[i]->data[4999] == 8 + i);
 }
+
+} // namespace
+} // namespace tolk::test
