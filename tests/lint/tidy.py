@@ -53,7 +53,8 @@ def main():
 
     def run(name):
         # The compile commands are GCC's, which has warnings of its own.
-        command = [tool, "--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", build, os.path.join(root, name)]
+        command = [tool, "--quiet", "--extra-arg=-Wno-unknown-warning-option",
+                   "--extra-arg=-Wno-ignored-gch", "-p", build, os.path.join(root, name)]
         result = subprocess.run(command, cwd=root, capture_output=True, text=True)
         return name, result.returncode, result.stdout
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "device_test.h"
+#include "scoped_switch.h"
 #include "tolk/base/error.h"
 #include "tolk/device/graph.h"
 #include "tolk/loader/plugin_loader.h"
@@ -69,12 +70,6 @@ uint32_t add_node(DeviceGraph& g, const ProgramRef& p, std::vector<Buffer*> buff
                   std::array<uint32_t, 3> grid = kOne) {
   return g.add_kernel(p, buffers, values, grid, kOne, after);
 }
-
-// Sets TOLK_TEST_SHUFFLE for a scope.
-struct Shuffled {
-  explicit Shuffled(const char* seed) { setenv("TOLK_TEST_SHUFFLE", seed, 1); }
-  ~Shuffled() { unsetenv("TOLK_TEST_SHUFFLE"); }
-};
 
 const char* const kDevices[] = {"BASIC", "STREAMS", "SERIAL"};
 
@@ -141,7 +136,7 @@ BOOST_DATA_TEST_CASE(any_order_that_dependencies_allow_gives_the_same, boost::un
   Device& d = open_test_device(name);
   ProgramRef add = kernel(d, "add 1", 1, true), copy = kernel(d, "copy", 2, false);
   std::mt19937 random(7);
-  Shuffled shuffled("3");
+  ScopedSwitch<uint64_t> shuffled(test_switches().shuffle, 3);
   for (int round = 0; round < 30; round++) {
     constexpr size_t kBuffers = 4;
     std::vector<BufferRef> buffers;
@@ -182,7 +177,7 @@ BOOST_DATA_TEST_CASE(any_order_that_dependencies_allow_gives_the_same, boost::un
 BOOST_AUTO_TEST_CASE(shuffling_finds_a_missing_dependency) {
   Device& d = open_test_device("BASIC");
   ProgramRef add = kernel(d, "add 1", 1, true), copy = kernel(d, "copy", 2, false);
-  Shuffled shuffled("1");
+  ScopedSwitch<uint64_t> shuffled(test_switches().shuffle, 1);
   int wrong = 0;
   for (int round = 0; round < 20; round++) {
     BufferRef a = filled(d, 1), b = filled(d, 0);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "device_test.h"
+#include "scoped_switch.h"
 #include "test_backend.h"
 #include "test_kernels.h"
 #include "tolk/base/error.h"
@@ -423,8 +424,7 @@ BOOST_AUTO_TEST_CASE(objects_and_bytes_return_to_zero) {
 }
 
 BOOST_AUTO_TEST_CASE(scattered_storage_begins_somewhere_else_each_time) {
-  const bool already = scattered();
-  setenv("TOLK_TEST_SCATTER", "1", 1); // NOLINT(concurrency-mt-unsafe): no other thread reads it now
+  ScopedSwitch<bool> scatter(test_switches().scatter, true);
   Device& d = tb().open();
   std::set<uint64_t> offsets;
   for (int i = 0; i < 40; i++) {
@@ -438,7 +438,6 @@ BOOST_AUTO_TEST_CASE(scattered_storage_begins_somewhere_else_each_time) {
   BOOST_TEST(offsets.size() > 3u);
   BOOST_TEST(tb().counters(d).buffer_create == 40u); // nothing was reused
   BOOST_TEST(d.memory().live_bytes == 0u);
-  if (!already) unsetenv("TOLK_TEST_SCATTER"); // NOLINT(concurrency-mt-unsafe)
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -181,7 +181,8 @@ def main():
             calls = file.read()
         code, out, err = run("--replay", write("crash.rec", calls[:-3]))
         check(code == 0 and "note: " in out and "breaks off" in out, f"--replay of half a recording: {code} {out} {err}")
-        refused(["--replay", write("flip.rec", calls[:40] + bytes([calls[40] ^ 1]) + calls[41:])], "flip.rec", "damaged")
+        at = calls.index(b"INTERP")  # not in a length, which would make the file look cut off
+        refused(["--replay", write("flip.rec", calls[:at] + bytes([calls[at] ^ 1]) + calls[at + 1:])], "flip.rec", "damaged")
         refused(["--replay", recording, "--device", "NULL"], "no call of the plugin NULL")
         refused(["--replay", recording + "2"], "calls.rec2", "cannot be opened")
         refused(["--replay", recording, model], "--replay", "takes no model")

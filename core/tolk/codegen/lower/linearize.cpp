@@ -38,8 +38,9 @@ void Linearizer::analyse() {
     if (u.is(Op::LOAD) && u.nsrc() == 2)
       unsafe_[u.id()] |= u.src(1).vmin() < 0 || u.src(1).vmax() > elements_of(u.src(0)) - u.lanes();
     if (u.is(Op::REDUCE)) {
-      for (const UOp& r : loops_of(u)) inside &= ~bits_[r];
+      // The extent of a loop may depend on another loop of the list, which is closed here as well.
       for (const UOp& r : loops_of(u)) inside |= loops_[r.src(0).id()];
+      for (const UOp& r : loops_of(u)) inside &= ~bits_[r];
       level_[u.id()]++;
       reductions_.push_back(u);
     }
