@@ -4,7 +4,8 @@
 set(TOLK_TEST_RESULTS "${CMAKE_BINARY_DIR}/test-results")
 file(MAKE_DIRECTORY "${TOLK_TEST_RESULTS}")
 # The main that all of them share, compiled once.
-add_library(tolk_test_main OBJECT "${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp")
+add_library(tolk_test_main OBJECT "${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
 target_compile_definitions(tolk_test_main PUBLIC BOOST_TEST_DYN_LINK)
 target_link_libraries(tolk_test_main PUBLIC tolk_flags Boost::unit_test_framework)
 # Boost.Test's macros expand to much code that runs once: half of the time that -O2 takes to compile them buys nothing.
@@ -12,7 +13,6 @@ target_compile_options(tolk_test_main PUBLIC $<$<NOT:$<CONFIG:Debug>>:-O1>)
 # A precompiled header fits only code of the same kind; CMake would compile the object library as -fPIC, the programs as -fPIE.
 set_target_properties(tolk_test_main PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 target_compile_options(tolk_test_main PUBLIC -fPIE)
-# Its own source defines BOOST_TEST_MODULE before it includes Boost.Test, which the precompiled header would come before.
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 target_precompile_headers(tolk_test_main PRIVATE <boost/test/unit_test.hpp> <algorithm> <cmath> <cstdint> <cstring> <filesystem>
   <functional> <map> <memory> <mutex> <random> <set> <span> <string> <thread> <vector>)
