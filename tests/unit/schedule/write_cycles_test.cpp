@@ -407,7 +407,6 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
     }
     auto any = [&]() -> Value { return below(3) ? known[below(known.size())] : state[below(state.size())]; };
     std::vector<Value> asked;
-    size_t stores = 0;
     for (size_t step = 0; step < 3 + below(10); ++step) {
       Value a = any(), b = any(), made;
       switch (below(7)) {
@@ -434,7 +433,6 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
         V v = s.v;
         for (size_t k = 0; k < 3; ++k) v[begin + k] = a.v[from + k] + 1;
         s = {T{tolk::after(s.t.u, std::span(&written.u, 1))}, v};
-        ++stores;
         continue;
       }
       case 4: { // of both halves, side by side
@@ -449,7 +447,6 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
           halves.push_back(half.u);
         }
         s = {T{tolk::after(s.t.u, halves)}, v};
-        stores += 2;
         continue;
       }
       default: {
@@ -457,7 +454,6 @@ BOOST_AUTO_TEST_CASE(every_handle_means_what_was_there_when_it_was_made) {
         V v = a.v;
         for (size_t k = 0; k < n; ++k) v[k] = a.v[k] - b.v[n - 1 - k];
         state[to] = {assign(state[to].t, a.t - flip(b.t, {0})), v};
-        ++stores;
         if (below(2)) known.push_back(state[to]);
         continue;
       }
