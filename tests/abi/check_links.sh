@@ -9,7 +9,7 @@ for file; do
     bad=1
     continue
   fi
-  found=$(ldd "$file" | grep -Ei "$unwanted")
+  found=$(ldd "$file" | awk '{ print $1 }' | grep -Ei "$unwanted")
   found="$found$(nm -D "$file" | grep -E ' (_ZN4llvm|_ZN6google8protobuf|_ZN4absl|LLVM|hip[A-Z]|ze[A-Z]|vk[A-Z]|cl[A-Z])')"
   if [ -n "$found" ]; then
     printf '%s has what it must not have:\n%s\n' "$file" "$found"

@@ -137,7 +137,8 @@ Values squeeze(OpCall& op) {
 Values unsqueeze(OpCall& op) {
   Tensor x = op.in(0);
   std::vector<int64_t> axes = op.ints_either("axes", 1).value_or(std::vector<int64_t>());
-  axes = op.axes(std::move(axes), x.rank() + int64_t(axes.size()), "axes");
+  int64_t rank = x.rank() + int64_t(axes.size());
+  axes = op.axes(std::move(axes), rank, "axes");
   std::sort(axes.begin(), axes.end());
   for (int64_t a : axes) x = x.unsqueeze(a);
   return {x};

@@ -66,17 +66,32 @@ int Linearizer::depth_of(const UOp& u) const {
   return depth;
 }
 
+// Sources come first, from a list and not by recursion: an expression may be deeper than the stack.
 uint32_t Linearizer::emit(const UOp& u) {
+  constexpr OpSet kAlone(Op::CONST, Op::PARAM, Op::VAR, Op::SPECIAL, Op::RANGE, Op::REDUCE);
   if (const Place& p = place(u); is_here(p)) return p.instruction;
-  if (u.is(Op::RANGE)) throw InternalError("a loop variable is used outside of its loop: " + print_line(u));
-  if (u.is(Op::REDUCE)) {
-    emit_reductions(u);
-    return place(u).instruction;
+  std::vector<std::pair<UOp, size_t>> open; // a node and how many of its sources are done
+  open.emplace_back(u, 0);
+  while (!open.empty()) {
+    auto& [node, next] = open.back();
+    if (!node.is(kAlone) && next < node.nsrc()) {
+      UOp source = node.src(next++);
+      if (!is_here(place(source))) open.emplace_back(std::move(source), 0);
+      continue;
+    }
+    if (!is_here(place(node))) emit_here(node);
+    open.pop_back();
   }
+  return place(u).instruction;
+}
+
+// Emits a node whose sources are emitted.
+void Linearizer::emit_here(const UOp& u) {
+  if (u.is(Op::RANGE)) throw InternalError("a loop variable is used outside of its loop: " + print_line(u));
+  if (u.is(Op::REDUCE)) return emit_reductions(u);
   int depth = depth_of(u);
   uint32_t number = emit_plain(u, depth);
   place(u) = {number, chain_[size_t(depth)], depth};
-  return number;
 }
 
 void Linearizer::open_loop(const UOp& range) {

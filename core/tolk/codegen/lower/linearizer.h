@@ -62,6 +62,7 @@ private:
   int depth_of(const UOp& u) const;
   Block& block_at(int depth) { return *blocks_[chain_[size_t(depth)]]; }
   uint32_t emit(const UOp& u);
+  void emit_here(const UOp& u);
   void emit_effect(const UOp& u);
   void emit_store(const UOp& u);
   void emit_reductions(const UOp& u);
