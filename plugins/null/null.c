@@ -65,7 +65,7 @@ static const tolk_target targets[] = {
            "x86_64-unknown-linux-gnu", "x86-64-v3"),
     DIRECT(TOLK_TARGET_SOURCE, TOLK_FEATURE_ALL, "c99", ""),
     DIRECT(TOLK_TARGET_SOURCE, TOLK_FEATURE_ALL, "opencl-c", ""),
-    DIRECT(TOLK_TARGET_SPIRV, TOLK_FEATURE_ALL, "vulkan1.2", ""),
+    DIRECT(TOLK_TARGET_SPIRV, TOLK_FEATURE_SQRT | TOLK_FEATURE_TRUNC, "vulkan1.2", ""),
     DIRECT(TOLK_TARGET_NATIVE, TOLK_FEATURE_ALL, "", ""),
 };
 

@@ -3,6 +3,7 @@
 #include <tolk/plugin/target.h>
 
 #include "tolk/render/llvm/llvm_ir.h"
+#include "tolk/render/spirv/spirv.h"
 
 namespace tolk {
 namespace {
@@ -11,8 +12,9 @@ namespace {
 std::string render_nothing(const KernelIR&, const RenderOptions&) { return {}; }
 
 constexpr Renderer kRenderers[] = {
-    {"llvm-ir", TOLK_TARGET_LLVM_IR, "", render_llvm_ir},
-    {"kernel-ir", TOLK_TARGET_KERNEL_IR, "", render_nothing},
+    {"llvm-ir", TOLK_TARGET_LLVM_IR, "", true, render_llvm_ir},
+    {"spirv", TOLK_TARGET_SPIRV, "vulkan1.2", false, render_spirv},
+    {"kernel-ir", TOLK_TARGET_KERNEL_IR, "", true, render_nothing},
 };
 
 constexpr uint64_t kLocalAlign = 64;

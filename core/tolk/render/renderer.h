@@ -20,13 +20,16 @@ struct RenderOptions {
   // A written buffer may overlap another one. When false each written range is disjoint from all others, and
   // the text states it (TOLK_SOURCE_ARGS_MAY_ALIAS is the plugin's side of it).
   bool may_alias = false;
+  // tolk_target.arch_features: what a SPIR-V module may use and promise.
+  std::string_view features = {};
 };
 
 struct Renderer {
   const char* name;    // what TARGET= accepts: "llvm-ir"
   uint32_t kind;       // TOLK_TARGET_*
   const char* dialect; // of tolk_target; "" takes every dialect of the kind
-  // The text of a kernel that `verify` accepts; pure and thread-safe. Throws InternalError for an operation
+  bool is_text;        // whether a person can read the result
+  // The source of a kernel that `verify` accepts; pure and thread-safe. Throws InternalError for an operation
   // or dtype that the target does not have: codegen lowers those before. An empty result means that the
   // target has no text and takes the kernel itself (kernel-ir).
   std::string (*render)(const KernelIR& kernel, const RenderOptions& options);

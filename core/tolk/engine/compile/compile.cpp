@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
@@ -39,8 +41,11 @@ Rendered render_for(const UOp& ast, Device& device, uint32_t target_index, bool 
   out.kernel = std::make_shared<codegen::Kernel>(
       codegen::compile(ast, codegen_target(device, target_index), codegen_options(device)));
   if (log::enabled(5)) log::debug(5, print(out.kernel->ir));
-  out.text = renderer->render(out.kernel->ir, RenderOptions{may_alias});
-  if (log::enabled(4) && !out.text.empty()) log::debug(4, out.text);
+  out.text = renderer->render(out.kernel->ir, {.may_alias = may_alias, .features = target.arch_features});
+  if (log::enabled(4) && !out.text.empty())
+    log::debug(4, renderer->is_text ? out.text
+                                    : fmt::format("kernel {}: {} bytes of {}", out.kernel->ir.name,
+                                                  out.text.size(), renderer->name));
   return out;
 }
 

@@ -104,12 +104,6 @@ Value Emitter::convert(std::string_view op, Value a, Kind to) {
   return result;
 }
 
-Value Emitter::resize(Value a, Kind to, bool sign) {
-  if (a.type.kind == to) return a;
-  if (bits(to) < bits(a.type.kind)) return convert("trunc", a, to);
-  return convert(sign ? "sext" : "zext", a, to);
-}
-
 Value Emitter::bitcast(Value a, Kind to) {
   if (a.type.kind == to) return a;
   TOLK_CHECK(bits(a.type.kind) == bits(to), "a bitcast between widths");
@@ -132,6 +126,20 @@ Value Emitter::intrinsic(std::string_view name, std::initializer_list<Value> ope
     separator = ',';
   }
   out(")\n");
+  return result;
+}
+
+// Good code for scalars; LLVM takes vectors of the intrinsic apart.
+Value Emitter::saturating_cast(Value value, DType to) {
+  if (value.type.lanes != 1) return {};
+  Value result = define(value.type.with(register_type(to, 1).kind));
+  out("call ", result.type, is_signed(to) ? " @llvm.fptosi.sat." : " @llvm.fptoui.sat.");
+  append_suffix(text, result.type);
+  text += '.';
+  append_suffix(text, value.type);
+  text += '(';
+  typed(value);
+  text += ")\n";
   return result;
 }
 

@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tolk/render/emit/emitter.h"
 #include "tolk/render/llvm/llvm_types.h"
 
 namespace tolk::llvm_text {
 
-class Emitter {
+class Emitter final : public emit::Emitter {
 public:
   std::string text;
 
@@ -25,30 +26,20 @@ public:
   Value list(Type type, std::span<const uint64_t> lanes);
   uint64_t list_lane(const Value& list, uint64_t lane) const { return lists_[list.number + lane]; }
 
-  // Both operands have one type.
-  Value binary(std::string_view op, Value a, Value b);
-  Value binary(std::string_view op, Value a, uint64_t b) { return binary(op, a, constant(a.type, b)); }
-  Value fneg(Value a);
-  // The result is i1 with the operands' lanes.
-  Value icmp(std::string_view predicate, Value a, Value b);
-  Value icmp(std::string_view predicate, Value a, uint64_t b) {
-    return icmp(predicate, a, constant(a.type, b));
-  }
-  Value fcmp(std::string_view predicate, Value a, Value b);
-  Value fcmp(std::string_view predicate, Value a, double b) {
-    return fcmp(predicate, a, float_constant(a.type, b));
-  }
-  // `condition` is i1, scalar or with the operands' lanes.
-  Value select(Value condition, Value a, Value b);
-  Value select(Value condition, uint64_t a, Value b) { return select(condition, constant(b.type, a), b); }
-  // trunc, zext, sext, fptrunc, fpext, bitcast, sitofp and so on, to the element kind `to`.
-  Value convert(std::string_view op, Value a, Kind to);
-  // Same as convert, except that equal kinds stay as they are; integers only.
-  Value resize(Value a, Kind to, bool sign);
-  // The same bits as another type; constants are retyped.
-  Value bitcast(Value a, Kind to);
-  // @llvm.NAME.SUFFIX of the operands' type.
-  Value intrinsic(std::string_view name, std::initializer_list<Value> operands);
+  using emit::Emitter::binary;
+  using emit::Emitter::fcmp;
+  using emit::Emitter::icmp;
+  using emit::Emitter::select;
+  Value binary(std::string_view op, Value a, Value b) override;
+  Value fneg(Value a) override;
+  Value icmp(std::string_view predicate, Value a, Value b) override;
+  Value fcmp(std::string_view predicate, Value a, Value b) override;
+  Value select(Value condition, Value a, Value b) override;
+  Value convert(std::string_view op, Value a, Kind to) override;
+  Value bitcast(Value a, Kind to) override; // constants are retyped
+  Value intrinsic(std::string_view name, std::initializer_list<Value> operands) override;
+  Value saturating_cast(Value value, DType to) override;
+  bool converts_f16() const override { return true; }
 
   Value extract(Value vector, uint64_t lane);
   Value insert(Value vector, Value scalar, uint64_t lane);

@@ -103,19 +103,12 @@ private:
   Value load_at_if(uint32_t storage, Value pointer, Type type, Value gate, uint64_t otherwise);
   uint32_t substitute(Type type, uint64_t bits);
   void store_at(uint32_t storage, Value pointer, Value value);
-  Value to_memory(Value value);
-  Value from_memory(Value value, DType type);
   void end_access(uint32_t storage);
 
   // llvm_alu.cpp
   Value alu(uint32_t k);
   Value alu_wide(uint32_t k);
   Value build(uint32_t k);
-  Value arithmetic(uint32_t k, uint16_t opcode, DType type, Value a, Value b);
-  Value maximum(Value a, Value b);
-  Value divide(uint32_t k, Value a, Value b);
-  Value shift(uint32_t k, Value a, Value b);
-  Value compare(uint16_t opcode, DType type, Value a, Value b);
 
   const KernelIR& kernel_;
   Emitter e_;         // the body

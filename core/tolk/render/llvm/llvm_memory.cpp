@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tolk/base/check.h"
+#include "tolk/render/emit/arithmetic.h"
 #include "tolk/render/llvm/llvm_kernel.h"
 
 namespace tolk::llvm_text {
@@ -26,14 +27,6 @@ void KernelWriter::define_register(uint32_t k) {
   narrow_[k] = e_.define({Kind::Ptr});
   e_.out("alloca [", attr(k), " x ", memory_type(dtype(k), op(k).lanes), "], align 64\n");
   std::swap(e_.text, entry_);
-}
-
-Value KernelWriter::to_memory(Value value) {
-  return value.type.kind == Kind::I1 ? e_.convert("zext", value, Kind::I8) : value;
-}
-
-Value KernelWriter::from_memory(Value value, DType type) {
-  return is_bool(type) ? e_.icmp("ne", value, 0) : value;
 }
 
 Value KernelWriter::address(uint32_t storage, Value index, Type element, bool inbounds) {
@@ -134,7 +127,7 @@ void KernelWriter::load(uint32_t k) {
   Value pointer = address(storage, wide(index), type, true);
   uint64_t otherwise = alt.is_constant() ? alt.bits : 0;
   Value loaded = gate ? load_at_if(storage, pointer, type, gate, otherwise) : load_at(storage, pointer, type);
-  loaded = from_memory(loaded, dtype(k));
+  loaded = emit::from_memory(e_, loaded, dtype(k));
   narrow_[k] = gate && !alt.is_constant() ? e_.select(gate, loaded, alt) : loaded;
 }
 
@@ -149,14 +142,14 @@ Value KernelWriter::load_lanes(uint32_t k, Value gate, Value alt) {
                      : load_at(storage, pointer, type.scalar());
     result = e_.insert(result, one, lane);
   }
-  result = from_memory(result, dtype(k));
+  result = emit::from_memory(e_, result, dtype(k));
   return gate && !alt.is_constant() ? e_.select(gate, result, alt) : result;
 }
 
 Value KernelWriter::load_masked(uint32_t k, Value gate, Value alt) {
   uint32_t storage = sources(k)[0];
   Type type = memory_type(dtype(k), op(k).lanes);
-  Value other = to_memory(alt);
+  Value other = emit::to_memory(e_, alt);
   // The first lane may be outside the buffer while others are inside.
   Value pointer = address(storage, wide(sources(k)[1]), type, false);
   Value result = e_.define(type);
@@ -165,7 +158,7 @@ Value KernelWriter::load_masked(uint32_t k, Value gate, Value alt) {
   e_.out(".p0(ptr ", pointer, ", i32 ", element_bytes(type), ", ", gate.type, ' ', gate, ", ", type, ' ',
          other, ")");
   end_access(storage);
-  return from_memory(result, dtype(k));
+  return emit::from_memory(e_, result, dtype(k));
 }
 
 void KernelWriter::store(uint32_t k) {
@@ -184,7 +177,7 @@ void KernelWriter::store(uint32_t k) {
       gate = {};
     }
   }
-  value = to_memory(value);
+  value = emit::to_memory(e_, value);
   if (op(index).lanes > 1) return store_lanes(k, value, gate);
   if (gate && gate.type.lanes > 1) return store_masked(k, value, gate);
   store_gated(storage, wide(index), value, gate);

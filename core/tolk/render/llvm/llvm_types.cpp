@@ -1,22 +1,17 @@
 #include "tolk/render/llvm/llvm_types.h"
 
-#include <bit>
 #include <charconv>
 #include <string_view>
-
-#include "tolk/base/check.h"
-#include "tolk/base/error.h"
 
 namespace tolk::llvm_text {
 namespace {
 
 struct KindRow {
   std::string_view name, suffix;
-  int bits;
 };
 constexpr KindRow kKinds[] = {
-    {"i1", "i1", 1},     {"i8", "i8", 8},      {"i16", "i16", 16},    {"i32", "i32", 32}, {"i64", "i64", 64},
-    {"half", "f16", 16}, {"float", "f32", 32}, {"double", "f64", 64}, {"ptr", "p0", 64},
+    {"i1", "i1"},    {"i8", "i8"},     {"i16", "i16"},    {"i32", "i32"}, {"i64", "i64"},
+    {"half", "f16"}, {"float", "f32"}, {"double", "f64"}, {"ptr", "p0"},
 };
 const KindRow& row(Kind kind) { return kKinds[static_cast<int>(kind)]; }
 
@@ -26,50 +21,12 @@ void append_hex(std::string& text, uint64_t value, int digits) {
 
 void append_int(std::string& text, Kind kind, uint64_t bits) {
   char buffer[24];
-  int shift = 64 - row(kind).bits;
+  int shift = 64 - emit::bits(kind);
   auto value = static_cast<int64_t>(bits << shift) >> shift;
   text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
 } // namespace
-
-int bits(Kind kind) { return row(kind).bits; }
-
-Kind int_kind(int bits) {
-  switch (bits) {
-  case 8:
-    return Kind::I8;
-  case 16:
-    return Kind::I16;
-  case 32:
-    return Kind::I32;
-  case 64:
-    return Kind::I64;
-  default:
-    TOLK_UNREACHABLE("no integer register of this width");
-  }
-}
-
-Type memory_type(DType dtype, int lanes) {
-  auto n = static_cast<uint16_t>(lanes);
-  if (dtype == DType::F32) return {Kind::F32, n};
-  if (dtype == DType::F64) return {Kind::F64, n};
-  if (dtype == DType::Index || dtype == DType::Void || static_cast<int>(dtype) >= kDTypeCount ||
-      tolk::bits(dtype) < 8)
-    throw InternalError("LLVM IR has no storage for this dtype; codegen must lower types under 8 bits first");
-  return {int_kind(tolk::bits(dtype)), n};
-}
-
-Type register_type(DType dtype, int lanes) {
-  if (dtype == DType::BOOL) return {Kind::I1, static_cast<uint16_t>(lanes)};
-  return memory_type(dtype, lanes);
-}
-
-Value float_constant(Type type, double value) {
-  TOLK_CHECK(type.kind == Kind::F32 || type.kind == Kind::F64, "a float constant of another type");
-  if (type.kind == Kind::F64) return constant(type, std::bit_cast<uint64_t>(value));
-  return constant(type, std::bit_cast<uint32_t>(static_cast<float>(value)));
-}
 
 void append_type(std::string& text, Type type) {
   if (type.lanes == 1) {

@@ -1,10 +1,10 @@
 // Conversions between dtypes as inline code, without library calls. Each rounds once, to nearest even, and is
-// branch-free and elementwise over lanes, by the rules of CAST in kernel_ir_ops.def. Internal to the renderer.
+// branch-free and elementwise over lanes, by the rules of CAST in kernel_ir_ops.def. Internal to the layer.
 #pragma once
 
-#include "tolk/render/llvm/llvm_emit.h"
+#include "tolk/render/emit/emitter.h"
 
-namespace tolk::llvm_text {
+namespace tolk::emit {
 
 // f16, bf16 and the f8 kinds: registers hold them as integers, arithmetic goes through f32.
 bool is_small_float(DType dtype);
@@ -23,4 +23,4 @@ Value cast(Emitter& e, DType from, DType to, Value value);
 // a * b + c of small floats in register form, rounded once.
 Value small_float_mulacc(Emitter& e, DType dtype, Value a, Value b, Value c);
 
-} // namespace tolk::llvm_text
+} // namespace tolk::emit

@@ -1,4 +1,4 @@
-#include "tolk/render/llvm/llvm_float.h"
+#include "tolk/render/emit/casts.h"
 
 #include <cmath>
 
@@ -6,21 +6,22 @@
 #include "tolk/dtype/narrow_float.h"
 #include "tolk/dtype/scalar.h"
 
-namespace tolk::llvm_text {
+namespace tolk::emit {
 namespace {
 
 constexpr uint64_t kF32Infinity = 0x7f800000;
 constexpr uint64_t kF32Magnitude = 0x7fffffff;
 
-Value f8_to_f32(Emitter& e, const FloatFormat& f, Value code) {
+// Of f16 and the f8 kinds.
+Value code_to_f32(Emitter& e, const FloatFormat& f, Value code) {
   Value bits = e.convert("zext", code, Kind::I32);
   if (!f.has_sign) { // f8e8m0: the exponent field itself, except at both ends
     Value normal = e.binary("shl", bits, 23);
     Value low = e.select(e.icmp("eq", bits, 0), 0x00400000, normal);
     return e.bitcast(e.select(e.icmp("eq", bits, 0xff), 0x7fc00000, low), Kind::F32);
   }
-  Value magnitude = e.binary("and", bits, 0x7f);
-  Value sign = e.binary("shl", e.binary("and", bits, 0x80), 24);
+  Value magnitude = e.binary("and", bits, f.sign_bit() - 1);
+  Value sign = e.binary("shl", e.binary("and", bits, f.sign_bit()), static_cast<uint64_t>(32 - f.width));
   Value wide = e.binary("add", e.binary("shl", magnitude, 23 - f.mantissa), uint64_t(127 - f.bias) << 23);
   // Below the smallest normal code the value is the code times the smallest step, an exact product.
   Value step = float_constant(magnitude.type.with(Kind::F32), std::ldexp(1.0, 1 - f.bias - f.mantissa));
@@ -54,11 +55,12 @@ Value f32_to_f8e8m0(Emitter& e, Value bits) {
   return e.convert("trunc", e.select(bad, 0xff, code), Kind::I8);
 }
 
-Value f32_to_f8(Emitter& e, const FloatFormat& f, Value value) {
+// To f16 and the f8 kinds.
+Value f32_to_code(Emitter& e, const FloatFormat& f, Value value) {
   Value bits = e.bitcast(value, Kind::I32);
   if (!f.has_sign) return f32_to_f8e8m0(e, bits);
   Value magnitude = e.binary("and", bits, kF32Magnitude);
-  Value sign = e.binary("and", e.binary("lshr", bits, 24), 0x80);
+  Value sign = e.binary("and", e.binary("lshr", bits, static_cast<uint64_t>(32 - f.width)), f.sign_bit());
   uint64_t shift = 23 - f.mantissa;
   Value odd = e.binary("and", e.binary("lshr", magnitude, shift), 1);
   Value biased = e.binary("add", magnitude, (uint64_t{1} << (shift - 1)) - 1);
@@ -72,7 +74,8 @@ Value f32_to_f8(Emitter& e, const FloatFormat& f, Value value) {
   Value small = e.binary("sub", e.bitcast(sum, Kind::I32), e.bitcast(magic, Kind::I32));
   Value is_small = e.icmp("ult", magnitude, uint64_t(127 + 1 - f.bias) << 23);
   Value code = e.select(is_small, small, normal);
-  code = e.select(e.icmp("ugt", code, f.max_code), f.max_code, code); // finite overflow saturates
+  uint64_t largest = f.saturates ? f.max_code : f.max_code + 1; // or infinity
+  code = e.select(e.icmp("ugt", code, largest), largest, code);
   if (f.specials == Specials::NanMinusZero) {
     Value negative = e.select(e.icmp("eq", code, 0), 0, e.binary("or", code, sign));
     code = e.select(e.icmp("uge", magnitude, kF32Infinity), 0x80, negative);
@@ -80,9 +83,14 @@ Value f32_to_f8(Emitter& e, const FloatFormat& f, Value value) {
     if (f.specials == Specials::Ieee)
       code = e.select(e.icmp("eq", magnitude, kF32Infinity), f.max_code + 1, code);
     const char* beyond = f.specials == Specials::Ieee ? "ugt" : "uge";
-    code = e.binary("or", e.select(e.icmp(beyond, magnitude, kF32Infinity), 0x7f, code), sign);
+    Value nan = constant(code.type, f.sign_bit() - 1);
+    if (f.width == 16) { // keeps the leading payload, as the conversion instructions do
+      Value payload = e.binary("and", e.binary("lshr", magnitude, shift), (uint64_t{1} << f.mantissa) - 1);
+      nan = e.binary("or", payload, f.max_code + 1 + (uint64_t{1} << (f.mantissa - 1)));
+    }
+    code = e.binary("or", e.select(e.icmp(beyond, magnitude, kF32Infinity), nan, code), sign);
   }
-  return e.convert("trunc", code, Kind::I8);
+  return e.convert("trunc", code, int_kind(f.width));
 }
 
 Value f32_to_bf16(Emitter& e, Value value) {
@@ -99,17 +107,7 @@ Value f32_to_bf16(Emitter& e, Value value) {
 Value float_to_int(Emitter& e, Value value, DType to) {
   bool sign = is_signed(to);
   Kind kind = register_type(to, 1).kind;
-  if (value.type.lanes == 1) {
-    Value result = e.define(value.type.with(kind));
-    e.out("call ", result.type, sign ? " @llvm.fptosi.sat." : " @llvm.fptoui.sat.");
-    append_suffix(e.text, result.type);
-    e.text += '.';
-    append_suffix(e.text, value.type);
-    e.text += '(';
-    e.typed(value);
-    e.text += ")\n";
-    return result;
-  }
+  if (Value result = e.saturating_cast(value, to)) return result;
   int width = tolk::bits(to);
   double low = sign ? -std::ldexp(1.0, width - 1) : 0;
   double high = std::ldexp(1.0, sign ? width - 1 : width);
@@ -155,19 +153,21 @@ Value to_f32(Emitter& e, DType from, Value value) {
   if (from == DType::F32) return value;
   if (value.is_constant())
     return constant(value.type.with(Kind::F32), float_to_bits(DType::F32, float_from_bits(from, value.bits)));
-  if (from == DType::F16) return e.convert("fpext", e.bitcast(value, Kind::F16), Kind::F32);
+  if (from == DType::F16 && e.converts_f16())
+    return e.convert("fpext", e.bitcast(value, Kind::F16), Kind::F32);
   if (from == DType::BF16)
     return e.bitcast(e.binary("shl", e.convert("zext", value, Kind::I32), 16), Kind::F32);
   TOLK_CHECK(is_small_float(from), "not a small float");
-  return f8_to_f32(e, float_format(from), value);
+  return code_to_f32(e, float_format(from), value);
 }
 
 Value from_f32(Emitter& e, DType to, Value value) {
   if (to == DType::F32) return value;
-  if (to == DType::F16) return e.bitcast(e.convert("fptrunc", value, Kind::F16), Kind::I16);
+  if (to == DType::F16 && e.converts_f16())
+    return e.bitcast(e.convert("fptrunc", value, Kind::F16), Kind::I16);
   if (to == DType::BF16) return f32_to_bf16(e, value);
   TOLK_CHECK(is_small_float(to), "not a small float");
-  return f32_to_f8(e, float_format(to), value);
+  return f32_to_code(e, float_format(to), value);
 }
 
 Value f64_to_odd_f32(Emitter& e, Value value) {
@@ -228,4 +228,4 @@ Value small_float_mulacc(Emitter& e, DType dtype, Value a, Value b, Value c) {
   return from_f32(e, dtype, f64_to_odd_f32(e, e.bitcast(odd, Kind::F64)));
 }
 
-} // namespace tolk::llvm_text
+} // namespace tolk::emit
