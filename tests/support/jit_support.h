@@ -10,7 +10,8 @@
 #include "captured_stderr.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
+#include "tolk/engine/capture/function.h"
 #include "tolk/tensor/tensor.h"
 
 namespace jit_test {

@@ -10,7 +10,9 @@
 #include "tolk/base/error.h"
 #include "tolk/base/text.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/capture/record.h"
 #include "tolk/engine/capture/saved_capture.h"
+#include "tolk/engine/compile/lower_linear.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/io/mapped_file.h"
@@ -390,8 +392,11 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
     arguments.inputs.push_back({it->second, {}, {}});
     arguments.names.emplace_back(info.name);
   }
-  parts.planned = engine::with_params(
-      engine::compile_linear(tolk::device(s.device), {}, compiled->prepared.linear), arguments, parts);
+  engine::LowerOptions lower;
+  lower.parametrize = [&](const UOp& linear) { return engine::with_params(linear, arguments, parts); };
+  lower.batch = true;
+  engine::Lowered lowered = engine::lower_linear(tolk::device(s.device), compiled->prepared.linear, lower);
+  parts.planned = std::move(lowered.planned), parts.linear = std::move(lowered.linear);
   std::set<int64_t> bound;
   for (const UOp& call : parts.planned.src())
     for (const UOp& u : toposort(call.src().subspan(1)))
@@ -430,8 +435,8 @@ std::string Model::save(const std::map<std::string, io::Value>& given) {
     outputs.push_back(std::move(saved));
   }
   options.note = saved_note(inputs, outputs);
-  engine::CapturedBase capture(std::move(parts));
-  return engine::save_capture(capture, options);
+  engine::Replay replay(std::make_shared<const engine::Capture>(std::move(parts)));
+  return engine::save_capture(replay, options);
 }
 
 } // namespace tolk::onnx

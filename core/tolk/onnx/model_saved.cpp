@@ -142,9 +142,9 @@ struct SavedModel::State {
   std::string path, device;
   Note note;
   std::vector<ValueInfo> inputs, outputs;
-  std::vector<UOp> storage;                       // of each input; null without elements
-  engine::JitInputs arguments;                    // for the replay
-  std::unique_ptr<engine::CapturedBase> captured; // null when every output is known or an input
+  std::vector<UOp> storage;               // of each input; null without elements
+  engine::JitInputs arguments;            // for the replay
+  std::unique_ptr<engine::Replay> replay; // null when every output is known or an input
   std::vector<UOp> results;
   size_t compiled = 0;
   Timings timings;
@@ -242,7 +242,8 @@ void SavedModel::State::take(engine::LoadedCapture loaded) {
     }
   }
   if (loaded.parts.planned.nsrc() > 0)
-    captured = std::make_unique<engine::CapturedBase>(std::move(loaded.parts));
+    replay =
+        std::make_unique<engine::Replay>(std::make_shared<const engine::Capture>(std::move(loaded.parts)));
 }
 
 void SavedModel::State::fill(const std::map<std::string, io::Value>& given) {
@@ -296,7 +297,7 @@ std::vector<io::Value> SavedModel::run(const std::map<std::string, io::Value>& g
   s.fill(given);
   std::vector<io::Value> outputs;
   try {
-    if (s.captured) s.captured->replay(s.arguments, engine::known_storage);
+    if (s.replay) s.replay->run(s.arguments, engine::known_storage);
     for (const SavedOutput& o : s.note.outputs) outputs.push_back(s.read(o));
   } catch (const Error&) {
     rethrow_with(s.path + ": ");

@@ -7,9 +7,12 @@
 #include <typeinfo>
 
 #include "tolk/base/error.h"
+#include "tolk/engine/capture/function.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/schedule/tensor/realized.h"
+#include "tolk/tensor/jit_state.h"
+#include "tolk/tensor/pending.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
 #include "tolk/uop/traverse.h"
@@ -98,9 +101,104 @@ engine::JitInput described(const Tensor& t, engine::VarVals& values) {
   return out;
 }
 
+void rebind(Tensor& tensor, const engine::VarVals& values) {
+  if (!tensor.defined() || !tensor.node().has(kHasVar)) return;
+  UOpMap map;
+  for (const UOp& u : toposort(tensor.node(), [](const UOp& n) { return n.has(kHasVar); })) {
+    if (!u.is(Op::BIND)) continue;
+    auto it = values.find(var_name(u.src(0)));
+    if (it != values.end()) map[u] = bind(u.src(0), it->second);
+  }
+  tensor = Tensor(substitute(tensor.node(), map));
+}
+
+// A result that is an input of the call, or a view of one, with PARAM k in place of the input's storage: what is
+// kept of a capture is the same at every call.
+void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
+  UOp storage = tensor.defined() ? buffer_below(tensor.node()) : UOp();
+  if (!storage) return;
+  for (size_t k = 0; k < inputs.inputs.size(); ++k) {
+    if (inputs.inputs[k].storage != storage) continue;
+    UOp place = param_node(int64_t(k), storage.dtype(), elements_of(storage), device_text(storage));
+    tensor = Tensor(substitute(without_states(tensor.node()), {{storage, place}}));
+    returned.push_back(k);
+  }
+}
+
+void put_input_in(Tensor& tensor, const engine::JitInputs& inputs) {
+  if (!tensor.defined()) return;
+  UOp place = tensor.node();
+  while (place.nsrc() > 0) place = UOp(place.src(0));
+  if (!place.is(Op::PARAM)) return;
+  tensor = Tensor(substitute(tensor.node(), {{place, inputs.inputs.at(size_t(slot_of(place))).storage}}));
+}
+
 } // namespace
 
-void JitCall::tensor(const Tensor& value, int depth) {
+JitState::JitState(JitOptions options) : wait_(options.wait), function_(make(std::move(options))) {}
+JitState::JitState(std::shared_ptr<const engine::Capture> captured)
+    : compares_deep_(false), function_(engine::Function::create({.captured = std::move(captured)})) {}
+
+engine::Function JitState::make(JitOptions options) {
+  engine::Function::Options out;
+  out.device = std::move(options.device), out.to_program = std::move(options.to_program);
+  out.prune = options.prune, out.hold_reachable = true;
+  out.function = [this](const engine::JitInputs&) {
+    (*run_)();
+    return std::any();
+  };
+  out.kept = [this](const std::any&, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
+    return (*keep_)([&](Tensor& t) { take_input_out(t, inputs, returned); });
+  };
+  return engine::Function::create(std::move(out));
+}
+
+// The claim comes first: what follows is the claimer's.
+void JitState::begin_call() {
+  engine::Function::Claim claim(function_);
+  claim_.emplace(std::move(claim));
+  // Before the function, so that they are no part of it.
+  try {
+    since_ = realize_what_can_be();
+    if (const auto& replay = function_.replay()) realize_pending_on(replay->capture().storage());
+  } catch (...) {
+    end_call();
+    throw;
+  }
+}
+
+void JitState::end_call() {
+  position_ = 0;
+  positional_.clear(), named_.clear(), contained_.clear(), deep_.clear(), sizes_.clear();
+  inputs_.inputs.clear(), inputs_.var_vals.clear(), inputs_.names.clear();
+  claim_.reset();
+}
+
+const std::any* JitState::call(const std::function<void()>& run, const Keep& keep) {
+  inputs_ = prepare();
+  run_ = &run, keep_ = &keep;
+  bool captures = function_.phase() == engine::Phase::Capture;
+  bool ran = function_.call(*claim_, inputs_, engine::known_storage, {}, wait_).ran;
+  if (captures && function_.phase() == engine::Phase::Exec) captured_deep_ = deep();
+  return ran ? nullptr : &function_.replay()->capture().value();
+}
+
+void JitState::realize(const std::vector<Tensor*>& tensors) const {
+  std::vector<Tensor> values;
+  std::vector<Tensor*> defined;
+  for (Tensor* t : tensors)
+    if (t->defined()) values.push_back(*t), defined.push_back(t);
+  if (values.empty()) return realize_pending(since_);
+  realize_with_pending(values, since_);
+  for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
+}
+
+void JitState::finish(Tensor& tensor) const {
+  put_input_in(tensor, inputs_);
+  if (!inputs_.var_vals.empty()) rebind(tensor, inputs_.var_vals);
+}
+
+void JitState::tensor(const Tensor& value, int depth) {
   if (!value.defined()) return;
   if (depth == 0)
     positional_.push_back({position_, value});
@@ -108,7 +206,7 @@ void JitCall::tensor(const Tensor& value, int depth) {
     (depth == 1 ? contained_ : deep_).push_back(value);
 }
 
-void JitCall::arguments(const Arguments& value, int depth) {
+void JitState::arguments(const Arguments& value, int depth) {
   if (depth > 0) {
     for (const Tensor& t : value.positional()) tensor(t, depth + 1);
     for (const auto& [name, t] : value.named()) tensor(t, depth + 1);
@@ -122,19 +220,19 @@ void JitCall::arguments(const Arguments& value, int depth) {
   }
 }
 
-void JitCall::size(const SInt& value) { sizes_.push_back(value); }
+void JitState::size(const SInt& value) { sizes_.push_back(value); }
 
-std::vector<UOp> JitCall::deep() const {
+std::vector<UOp> JitState::deep() const {
   std::vector<UOp> out;
   for (const Tensor& t : deep_) out.push_back(without_states(schedule::realized_form(t.node())));
   return out;
 }
 
-engine::JitInputs JitCall::prepare(const std::vector<UOp>& captured, engine::Phase phase) {
+engine::JitInputs JitState::prepare() const {
   engine::JitInputs out;
   std::vector<Tensor> inputs;
-  for (Positional& p : positional_) out.names.emplace_back(p.position), inputs.push_back(p.value);
-  for (auto& [name, t] : named_) out.names.emplace_back(name), inputs.push_back(t);
+  for (const Positional& p : positional_) out.names.emplace_back(p.position), inputs.push_back(p.value);
+  for (const auto& [name, t] : named_) out.names.emplace_back(name), inputs.push_back(t);
   for (const Tensor& t : contained_)
     if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.node() == t.node(); }))
       inputs.push_back(t);
@@ -150,7 +248,7 @@ engine::JitInputs JitCall::prepare(const std::vector<UOp>& captured, engine::Pha
       throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) + " and " +
                      std::to_string(value));
   }
-  if (phase == engine::Phase::Exec && deep() != captured)
+  if (compares_deep_ && function_.phase() == engine::Phase::Exec && deep() != captured_deep_)
     throw JitError(
         "a tensor that is nested more than one level deep in an argument is not the one that the "
         "capture saw, and only tensors in the arguments themselves and one level below are inputs; "
@@ -174,6 +272,28 @@ engine::JitInputs JitCall::prepare(const std::vector<UOp>& captured, engine::Pha
   return out;
 }
 
+JitCall::JitCall(JitState& state) : state_(state) { state_.begin_call(); }
+JitCall::~JitCall() { state_.end_call(); }
+void JitCall::tensor(const Tensor& value, int depth) { state_.tensor(value, depth); }
+void JitCall::arguments(const Arguments& value, int depth) { state_.arguments(value, depth); }
+void JitCall::size(const SInt& value) { state_.size(value); }
+void JitCall::next() { state_.next(); }
+const std::any* JitCall::call(const std::function<void()>& run,
+                              const std::function<std::any(const Visit&)>& keep) {
+  return state_.call(run, keep);
+}
+void JitCall::realize(const std::vector<Tensor*>& tensors) { state_.realize(tensors); }
+void JitCall::finish(Tensor& tensor) { state_.finish(tensor); }
+
+std::shared_ptr<JitState> jit_state(JitOptions options) {
+  return std::make_shared<JitState>(std::move(options));
+}
+void reset(JitState& state) { state.function().reset(); }
+engine::Phase phase(const JitState& state) { return state.function().phase(); }
+int cnt(const JitState& state) { return state.function().cnt(); }
+std::shared_ptr<const engine::Capture> captured(const JitState& state) { return state.function().captured(); }
+std::shared_ptr<engine::Replay> replay(const JitState& state) { return state.function().replay(); }
+
 void visit_any(std::any& value, const std::function<void(Tensor&)>& visit) {
   if (!value.has_value()) return;
   if (auto* tensor = std::any_cast<Tensor>(&value)) return visit(*tensor);
@@ -193,45 +313,6 @@ void visit_any(std::any& value, const std::function<void(Tensor&)>& visit) {
                    (status == 0 ? text.get() : value.type().name()) +
                    "; it would be that of the capture for ever");
   }
-}
-
-void realize_all(const std::vector<Tensor*>& tensors, uint64_t since) {
-  std::vector<Tensor> values;
-  std::vector<Tensor*> defined;
-  for (Tensor* t : tensors)
-    if (t->defined()) values.push_back(*t), defined.push_back(t);
-  realize_with_pending(values, since);
-  for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
-}
-
-void rebind(Tensor& tensor, const engine::VarVals& values) {
-  if (!tensor.defined() || !tensor.node().has(kHasVar)) return;
-  UOpMap map;
-  for (const UOp& u : toposort(tensor.node(), [](const UOp& n) { return n.has(kHasVar); })) {
-    if (!u.is(Op::BIND)) continue;
-    auto it = values.find(var_name(u.src(0)));
-    if (it != values.end()) map[u] = bind(u.src(0), it->second);
-  }
-  tensor = Tensor(substitute(tensor.node(), map));
-}
-
-void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
-  UOp storage = tensor.defined() ? buffer_below(tensor.node()) : UOp();
-  if (!storage) return;
-  for (size_t k = 0; k < inputs.inputs.size(); ++k) {
-    if (inputs.inputs[k].storage != storage) continue;
-    UOp place = param_node(int64_t(k), storage.dtype(), elements_of(storage), device_text(storage));
-    tensor = Tensor(substitute(without_states(tensor.node()), {{storage, place}}));
-    returned.push_back(k);
-  }
-}
-
-void put_input_in(Tensor& tensor, const engine::JitInputs& inputs) {
-  if (!tensor.defined()) return;
-  UOp place = tensor.node();
-  while (place.nsrc() > 0) place = UOp(place.src(0));
-  if (!place.is(Op::PARAM)) return;
-  tensor = Tensor(substitute(tensor.node(), {{place, inputs.inputs.at(size_t(slot_of(place))).storage}}));
 }
 
 } // namespace detail

@@ -59,27 +59,46 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/capture/jit.h"
 #include "tolk/tensor/jit_values.h"
 #include "tolk/tensor/tensor.h"
 
 namespace tolk {
+
+class Device;
+namespace engine {
+class Capture;
+class Replay;
+enum class Phase : int;
+} // namespace engine
 
 struct JitOptions {
   std::string device = {}; // for values without a device; empty: the default device at the capture
   // Kernels that depend on no input run once, at the capture. Only for functions whose other tensors nobody
   // changes between calls.
   bool prune = false;
-  bool wait = false;                 // return when the work is done
-  engine::ToProgram to_program = {}; // another way to compile kernels; for tests and tools
+  bool wait = false; // return when the work is done
+  // Another way to compile kernels (engine::ToProgram); for tests and tools.
+  std::function<UOp(Device& device, const UOp& sink, bool may_alias)> to_program = {};
 };
+
+namespace detail {
+
+// The object behind a Jit: what it captured, and the call that is going on.
+TOLK_API std::shared_ptr<JitState> jit_state(JitOptions options);
+TOLK_API void reset(JitState& state);
+TOLK_API engine::Phase phase(const JitState& state);
+TOLK_API int cnt(const JitState& state);
+TOLK_API std::shared_ptr<const engine::Capture> captured(const JitState& state);
+TOLK_API std::shared_ptr<engine::Replay> replay(const JitState& state);
+
+} // namespace detail
 
 template <class Signature> class Jit;
 
 // Throws JitError: "JIT inputs must be real buffers; use .clone()" for an input that is a constant,
 // "duplicate inputs to JIT" for two that share storage, "is returned as it is, and its storage is
 // overwritten" for an input that is a result as well, "conflicting values for JIT var", "JIT vars must be
-// bound variables", and what engine::TinyJit::call throws. Nothing has happened then.
+// bound variables", and what engine::Function::call throws. Nothing has happened then.
 template <class R, class... Args> class Jit<R(Args...)> {
   using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
   static_assert(detail::is_jit_result<Value>,
@@ -95,61 +114,50 @@ public:
   template <class F>
     requires std::is_invocable_r_v<R, F&, Args...>
   explicit Jit(F function, JitOptions options = {})
-      : function_(std::move(function)), wait_(options.wait), core_(make(std::move(options))) {}
+      : function_(std::move(function)), state_(detail::jit_state(std::move(options))) {}
   Jit(const Jit&) = delete;
   Jit& operator=(const Jit&) = delete;
 
   R operator()(Args... arguments) {
-    engine::InUse::Claim claim(in_use_);
-    // Before the function, so that they are no part of it.
-    const uint64_t since = detail::realize_what_can_be();
-    if (auto capture = core_.captured()) detail::realize_pending_on(capture->storage());
-    detail::JitCall call;
+    detail::JitCall call(*state_);
     (detail::visit_argument(call, arguments), ...);
-    engine::JitInputs inputs = call.prepare(deep_, core_.phase());
-    std::function<Value()> run = [&]() -> Value {
+    std::optional<Value> value;
+    auto run = [&] {
+      std::vector<Tensor*> tensors;
       if constexpr (std::is_void_v<R>) {
         function_(std::forward<Args>(arguments)...);
-        detail::realize_pending(since);
-        return {};
+        value.emplace();
       } else {
-        Value value = function_(std::forward<Args>(arguments)...);
-        detail::realize_result(value, since);
-        return value;
+        value.emplace(function_(std::forward<Args>(arguments)...));
+        auto visit = [&](Tensor& t) { tensors.push_back(&t); };
+        detail::visit_result(*value, visit);
       }
+      call.realize(tensors);
     };
-    detail::Restore<const std::function<Value()>*> restore(run_, &run);
-    bool captures = core_.phase() == engine::Phase::Capture;
-    Value value = core_.call(inputs, engine::known_storage, {}, wait_);
-    if (captures && core_.phase() == engine::Phase::Exec) deep_ = call.deep();
-    detail::with_inputs(value, inputs);
-    detail::rebind_result(value, inputs.var_vals);
-    if constexpr (!std::is_void_v<R>) return value;
+    auto keep = [&](const detail::JitCall::Visit& visit) {
+      detail::Boxed<Value> kept{*value};
+      detail::visit_result(kept.value, visit);
+      return std::any(std::move(kept));
+    };
+    if (const std::any* kept = call.call(run, keep))
+      value.emplace(std::any_cast<const detail::Boxed<Value>&>(*kept).value);
+    auto finish = [&](Tensor& t) { call.finish(t); };
+    detail::visit_result(*value, finish);
+    if constexpr (!std::is_void_v<R>) return std::move(*value);
   }
 
   // Forgets the capture: the next two calls run the function, with inputs of any form.
-  void reset() { core_.reset(); }
-  engine::Phase phase() const { return core_.phase(); }
-  int cnt() const { return core_.cnt(); }
-  // The capture; null before the second call.
-  std::shared_ptr<engine::CapturedJit<Value>> captured() const { return core_.captured(); }
+  void reset() { detail::reset(*state_); }
+  engine::Phase phase() const { return detail::phase(*state_); }
+  int cnt() const { return detail::cnt(*state_); }
+  // What was captured; null before the second call. engine/capture/capture.h
+  std::shared_ptr<const engine::Capture> captured() const { return detail::captured(*state_); }
+  // The state of its replays; null before the second call. engine/capture/replay.h
+  std::shared_ptr<engine::Replay> replay() const { return detail::replay(*state_); }
 
 private:
-  engine::TinyJit<Value> make(JitOptions options) {
-    typename engine::TinyJit<Value>::Options out;
-    out.device = std::move(options.device), out.to_program = std::move(options.to_program);
-    out.prune = options.prune, out.hold_reachable = true;
-    out.function = [this](const engine::JitInputs&) { return (*run_)(); };
-    out.kept = detail::without_inputs<Value>;
-    return engine::TinyJit<Value>::create(std::move(out));
-  }
-
   std::function<R(Args...)> function_;
-  bool wait_;
-  const std::function<Value()>* run_ = nullptr;
-  std::vector<UOp> deep_;
-  engine::InUse in_use_;
-  engine::TinyJit<Value> core_;
+  std::shared_ptr<detail::JitState> state_;
 };
 
 template <class F> Jit(F) -> Jit<detail::signature_of<F>>;

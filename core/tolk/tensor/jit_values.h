@@ -16,8 +16,6 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/capture/jit.h"
-#include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor.h"
 
 namespace tolk {
@@ -174,32 +172,37 @@ template <class T> constexpr bool result_type() {
 template <class T> inline constexpr bool is_jit_result = result_type<T>();
 
 // ---- arguments
-// The tensors and sizes of one call, as they are found.
+class JitState;
+
+// One call of a captured function: collects its tensors and sizes, runs or replays, fits the result to the
+// call. While it lives no other call of the function may begin.
 class TOLK_API JitCall {
 public:
-  // `depth` counts the containers around it. A name stands for a position when it is empty.
+  // Executes the pending writes that the call must not contain. Throws JitError for a call inside a call and
+  // for one beside another thread's.
+  explicit JitCall(JitState& state);
+  ~JitCall();
+  JitCall(const JitCall&) = delete;
+  JitCall& operator=(const JitCall&) = delete;
+
+  // Arguments, in order. `depth` counts the containers around a value.
   void tensor(const Tensor& value, int depth);
   void arguments(const Arguments& value, int depth);
   void size(const SInt& value);
-  // Ends an argument: the next one has the next position.
-  void next() { ++position_; }
+  void next(); // ends an argument: the next one has the next position
 
-  // Realizes what is not, and checks: see Jit. `captured` are the deep tensors of the capture; they are
-  // compared when the phase is Exec.
-  engine::JitInputs prepare(const std::vector<UOp>& captured, engine::Phase phase);
-  // Nodes of the tensors below the first level.
-  std::vector<UOp> deep() const;
+  using Visit = std::function<void(Tensor&)>;
+  // Realizes the inputs and checks them, see Jit; then runs the function by `run`, or replays. Null when only
+  // `run` ran and its value is the call's; otherwise what `keep` made at the capture of that value, with each
+  // of its tensors visited.
+  const std::any* call(const std::function<void()>& run, const std::function<std::any(const Visit&)>& keep);
+  // For `run`: realizes the tensors of its value and the writes that the function left pending.
+  void realize(const std::vector<Tensor*>& tensors);
+  // The tensor of a result as it is in this call: inputs that are part of it, values of its symbolic sizes.
+  void finish(Tensor& tensor);
 
 private:
-  struct Positional {
-    int position;
-    Tensor value;
-  };
-  int position_ = 0;
-  std::vector<Positional> positional_;
-  std::map<std::string, Tensor> named_;
-  std::vector<Tensor> contained_, deep_;
-  std::vector<SInt> sizes_;
+  JitState& state_;
 };
 
 template <class T> void visit_value(JitCall& call, const T& value, int depth) {
@@ -249,48 +252,9 @@ template <class T, class F> void visit_result(T& value, F& visit) {
   }
 }
 
-// With the writes of that version and later ones that this thread assigned and did not realize.
-TOLK_API void realize_all(const std::vector<Tensor*>& tensors, uint64_t since);
-template <class T> void realize_result(T& value, uint64_t since) {
-  std::vector<Tensor*> found;
-  auto visit = [&](Tensor& t) { found.push_back(&t); };
-  visit_result(value, visit);
-  realize_all(found, since);
-}
-
-// The tensor with the values of this call in its symbolic sizes; storage stays.
-TOLK_API void rebind(Tensor& tensor, const engine::VarVals& values);
-template <class T> void rebind_result(T& value, const engine::VarVals& values) {
-  if (values.empty()) return;
-  auto visit = [&](Tensor& t) { rebind(t, values); };
-  visit_result(value, visit);
-}
-
-// A result that is an input of the call, or a view of one, with PARAM k in the place of the input's storage,
-// which is added to `returned`: what is kept of the capture is the same at every call. And the other way.
-TOLK_API void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned);
-TOLK_API void put_input_in(Tensor& tensor, const engine::JitInputs& inputs);
-template <class T> T without_inputs(T value, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
-  auto visit = [&](Tensor& t) { take_input_out(t, inputs, returned); };
-  visit_result(value, visit);
-  return value;
-}
-template <class T> void with_inputs(T& value, const engine::JitInputs& inputs) {
-  auto visit = [&](Tensor& t) { put_input_in(t, inputs); };
-  visit_result(value, visit);
-}
-
-// Sets a variable for the life of the object.
-template <class T> class Restore {
-public:
-  Restore(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
-  ~Restore() { variable_ = before_; }
-  Restore(const Restore&) = delete;
-  Restore& operator=(const Restore&) = delete;
-
-private:
-  T& variable_;
-  T before_;
+// A value in a std::any, also when it is one itself.
+template <class T> struct Boxed {
+  T value;
 };
 
 } // namespace detail

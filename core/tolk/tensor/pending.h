@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "tolk/engine/capture/jit.h"
+#include "tolk/engine/capture/capture.h"
 #include "tolk/tensor/tensor.h"
 
 namespace tolk::detail {

@@ -9,7 +9,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/dtype/narrow_float.h"
 #include "tolk/dtype/scalar.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/tensor/tensor_internal.h"

@@ -2,7 +2,7 @@
 
 #include "tolk/device/registry.h"
 #include "tolk/dtype/scalar.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/run/host_data.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"

@@ -1,27 +1,30 @@
 #include "tolk/tensor/saved_jit.h"
 
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
+#include "tolk/tensor/jit_state.h"
 
 namespace tolk {
+
+using Results = detail::Boxed<std::vector<Tensor>>;
 
 LoadedJit::LoadedJit(engine::LoadedCapture loaded) {
   std::vector<Tensor> results;
   for (const UOp& u : loaded.results) results.push_back(u ? Tensor(u) : Tensor());
-  captured_ = engine::captured_from<std::vector<Tensor>>(std::move(loaded), std::move(results));
+  loaded.parts.value = Results{std::move(results)};
+  state_ =
+      std::make_shared<detail::JitState>(std::make_shared<const engine::Capture>(std::move(loaded.parts)));
 }
 
-std::vector<Tensor> LoadedJit::run(detail::JitCall& call) {
+void LoadedJit::require_no_capture() {
   if (engine::is_capturing())
     throw JitError("having TinyJit inside another TinyJit is not supported: a loaded function would run once "
                    "and be missing from the replays");
-  detail::realize_what_can_be();
-  detail::realize_pending_on(captured_->storage());
-  // Tensors deeper than inputs go are those of the capture: nothing here to compare them with.
-  engine::JitInputs inputs = call.prepare({}, engine::Phase::Warmup);
-  captured_->replay(inputs, engine::known_storage);
-  std::vector<Tensor> results = captured_->ret;
-  detail::with_inputs(results, inputs);
-  detail::rebind_result(results, inputs.var_vals);
+}
+
+std::vector<Tensor> LoadedJit::results(detail::JitCall& call) {
+  const std::any* kept = call.call({}, {});
+  std::vector<Tensor> results = std::any_cast<const Results&>(*kept).value;
+  for (Tensor& t : results) call.finish(t);
   return results;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tolk/base/api.h"
+#include "tolk/base/error.h"
 #include "tolk/engine/capture/saved_capture.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/uop/state.h"
@@ -26,14 +27,15 @@ struct SaveJitOptions {
 // Throws JitError "can't save an uncaptured JIT", and what engine::save_capture throws.
 template <class R, class... Args>
 std::string save_jit(const Jit<R(Args...)>& jit, const SaveJitOptions& options = {}) {
-  auto captured = jit.captured();
-  if (!captured) throw JitError("can't save an uncaptured JIT: it has a capture after its second call");
+  using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
+  auto replay = jit.replay();
+  if (!replay) throw JitError("can't save an uncaptured JIT: it has a capture after its second call");
   engine::SaveOptions save;
   save.weights = options.weights;
-  auto value = captured->ret;
+  auto value = std::any_cast<const detail::Boxed<Value>&>(replay->capture().value()).value;
   auto visit = [&](Tensor& t) { save.results.push_back(t.defined() ? without_states(t.node()) : UOp()); };
   detail::visit_result(value, visit);
-  return engine::save_capture(*captured, save);
+  return engine::save_capture(*replay, save);
 }
 
 // Replays from its first call on. Handles share one capture; one thread at a time may call it.
@@ -45,15 +47,18 @@ public:
   // tensors of its result in order, the same ones at every call: the next call overwrites their storage.
   // Throws what a replay of Jit throws.
   template <class... Args> std::vector<Tensor> operator()(const Args&... arguments) {
-    detail::JitCall call;
+    require_no_capture();
+    detail::JitCall call(*state_);
     (detail::visit_argument(call, arguments), ...);
-    return run(call);
+    return results(call);
   }
-  const std::shared_ptr<engine::CapturedJit<std::vector<Tensor>>>& captured() const { return captured_; }
+  std::shared_ptr<const engine::Capture> captured() const { return detail::captured(*state_); }
+  std::shared_ptr<engine::Replay> replay() const { return detail::replay(*state_); }
 
 private:
-  std::vector<Tensor> run(detail::JitCall& call);
-  std::shared_ptr<engine::CapturedJit<std::vector<Tensor>>> captured_;
+  static void require_no_capture();
+  static std::vector<Tensor> results(detail::JitCall& call);
+  std::shared_ptr<detail::JitState> state_;
 };
 
 // Throws what engine::load_capture throws: FormatError for a damaged file, before any device is opened.

@@ -7,7 +7,7 @@
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/engine/run/statistics.h"

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "graph_support.h"
-#include "tolk/engine/capture/jit.h"
 #include "tolk/engine/run/realize.h"
+#include "typed_function.h"
 
 using namespace tolk;
 using namespace tolk::test;
@@ -11,7 +11,7 @@ using namespace tolk::engine;
 
 namespace {
 
-using Jit = TinyJit<UOp>;
+using Jit = test::TypedFunction<UOp>;
 
 UOp realized(const UOp& u) { return realize(std::span(&u, 1))[0]; }
 

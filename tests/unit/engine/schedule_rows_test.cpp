@@ -10,7 +10,7 @@
 #include "scoped_switch.h"
 #include "test_backend.h"
 #include "tolk/base/config.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/compile/view_limits.h"
 #include "tolk/engine/run/binding.h"
 #include "tolk/engine/run/node_storage.h"

@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(trusted_code_does_not_get_into_the_cache) {
     std::string hostile = parts.file();
     LoadedJit trusted = load_jit(hostile, {.trust_code = true});
     BOOST_TEST((trusted(tensor(kInput))[0].values<float>() == kOfAttacker), device);
-    (void)engine::save_capture(*trusted.captured());
+    (void)engine::save_capture(*trusted.replay());
     for (int round = 0; round < 2; ++round, engine::clear_caches()) {
       BOOST_TEST((outcome(hostile, false).values == kOfGraph), device);
       BOOST_TEST((outcome(file, false).values == kOfGraph), device);

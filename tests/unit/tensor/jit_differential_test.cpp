@@ -171,8 +171,8 @@ void compare(uint32_t seed) {
     }
     if (call == 4) {
       // What every replay overwrites is lost, results and states; the next call makes it again.
-      captured.jit->captured()->free_intermediates();
-      if (prunes) pruned.jit->captured()->free_intermediates();
+      captured.jit->replay()->free_intermediates();
+      if (prunes) pruned.jit->replay()->free_intermediates();
       break;
     }
   }

@@ -85,8 +85,9 @@ BOOST_AUTO_TEST_CASE(constants_are_no_inputs_in_containers_either, *boost::unit_
 }
 
 BOOST_AUTO_TEST_CASE(a_realized_constant, *boost::unit_test::label("JB-26")) {
-  // Where the row expects a refusal: realizing a constant gives it storage here, so it is an input like
-  // others.
+  // The row expects a refusal, because a constant that stays one would be frozen into the kernels. Here
+  // realize() gives the handle storage of its own, and replays read that storage: nothing is frozen, as the
+  // values below show, and a refusal would only make users write clone().
   Jit f([](Tensor x) { return x + 1; });
   for (int i = 0; i < 4; ++i) {
     Tensor x = Tensor::constant(DType::F32, i);
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_host_literal_inside, *boost::unit_test::label("JB-29")) {
     Jit f([](Tensor a) { return a + Tensor::from(Floats{1, 2, 3}, {3}); });
     for (int i = 0; i < 6; ++i) {
       BOOST_TEST((f(tensor({float(i), 0, 0})).values<float>() == Floats{float(i) + 1, 2, 3}));
-      if (i == 3) f.captured()->free_intermediates();
+      if (i == 3) f.replay()->free_intermediates();
     }
   });
 }
@@ -148,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_host_literal_that_nobody_keeps_starts_anew_too) {
     });
     for (int i = 0; i < 6; ++i) {
       BOOST_TEST((f(tensor({float(i), 1})).values<float>() == Floats{20 + 2 * float(i), 42}));
-      if (i == 3) f.captured()->free_intermediates();
+      if (i == 3) f.replay()->free_intermediates();
     }
   });
 }
@@ -266,8 +267,8 @@ BOOST_AUTO_TEST_CASE(data_cannot_be_read_in_a_capture, *boost::unit_test::label(
   Jit values([](Tensor t) { return t + t.values<float>()[0]; });
   values(x);
   BOOST_TEST(has(refusal<JitError>([&] { values(x); }), words));
-  // No operation here has a size that depends on data (masked_select without a size, nonzero), so reading is
-  // the only way to need it. Of static size: a value times its mask.
+  // masked_select without a size cannot be written: no operation has a size that depends on data. Whoever needs
+  // one reads the data, which is refused above. Of static size: a value times its mask.
   Jit masked(
       [](Tensor t) { return (t > Tensor::constant(DType::F32, 1)).where(t, Tensor::zeros({2})).sum(); });
   for (int i = 0; i < 3; ++i) BOOST_TEST(masked(tensor({1, float(i) + 2})).item() == i + 2);

@@ -201,12 +201,12 @@ BOOST_AUTO_TEST_CASE(free_intermediates_gives_back_temporaries_and_outputs,
   for (int i = 0; i < 3; ++i) y = f(t);
   int64_t before = memory();
   uint64_t live = x.counters().live_bytes;
-  f.captured()->free_intermediates();
+  f.replay()->free_intermediates();
   BOOST_TEST(before - memory() >= 3 * 4000);
   // Once more changes nothing, in the books and on the device.
   int64_t freed = memory();
   tb_counters there = x.counters();
-  f.captured()->free_intermediates();
+  f.replay()->free_intermediates();
   BOOST_TEST(memory() == freed);
   BOOST_TEST(x.counters().live_bytes == there.live_bytes);
   BOOST_TEST(x.counters().live_buffers == there.live_buffers);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(free_intermediates_drops_graphs, *boost::unit_test::label("
   Tensor t = tensor(ramp(100));
   for (int i = 0; i < 5; ++i) f(t);
   BOOST_TEST(x.counters().graph_create == 1u);
-  f.captured()->free_intermediates();
+  f.replay()->free_intermediates();
   BOOST_TEST(x.counters().live_graphs == 0u);
   BOOST_TEST(f(t).values<float>()[3] == 12);
   BOOST_TEST(x.counters().graph_create == 2u);

@@ -46,9 +46,9 @@ BOOST_AUTO_TEST_CASE(an_input_that_the_replay_writes_is_copied_first, *boost::un
     Jit step([](Tensor x) { return ((x + 1).contiguous() * 2).contiguous(); });
     Tensor x;
     for (int i = 0; i < 3; ++i) x = step(tensor({20}));
-    BOOST_TEST(step.captured()->input_copies() == 0u);
+    BOOST_TEST(step.replay()->input_copies() == 0u);
     x = step(x);
-    BOOST_TEST(step.captured()->input_copies() == 1u);
+    BOOST_TEST(step.replay()->input_copies() == 1u);
     BOOST_TEST(x.item() == 86);
   });
 }
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(an_input_is_a_view_of_what_replays_write, *boost::unit_test
     for (int i = 0; i < 3; ++i) out = f(tensor(ramp(8)).narrow(0, 2, 4)); // 2 3 4 5
     BOOST_TEST((out.values<float>() == Floats{3, 4, 5, 6, 4, 6, 8, 10}));
     out = f(out.narrow(0, 2, 4)); // 5 6 4 6
-    BOOST_TEST(f.captured()->input_copies() == 1u);
+    BOOST_TEST(f.replay()->input_copies() == 1u);
     BOOST_TEST((out.values<float>() == Floats{6, 7, 5, 7, 10, 12, 8, 12}));
   });
 }
@@ -317,13 +317,13 @@ BOOST_AUTO_TEST_CASE(intermediates_are_given_back_and_come_again, *boost::unit_t
     for (int i = 0; i < 5; ++i) BOOST_TEST(f(input(i)).item() == 2 * (i + 10) + 94);
     Tensor eleven = input(11);
     int64_t before = memory();
-    f.captured()->free_intermediates();
+    f.replay()->free_intermediates();
     BOOST_TEST(before - memory() >= 44);
     int64_t freed = memory();
-    f.captured()->free_intermediates();
+    f.replay()->free_intermediates();
     BOOST_TEST(memory() == freed);
     BOOST_TEST(f(eleven).item() == 136);
-    f.captured()->free_intermediates(), f.captured()->free_intermediates();
+    f.replay()->free_intermediates(), f.replay()->free_intermediates();
     BOOST_TEST(f(eleven).item() == 136);
   });
 }
@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(state_that_is_updated_in_place_is_not_given_back, *boost::u
     BOOST_TEST(x.item() == 6);
     Tensor two = tensor({2});
     int64_t before = memory();
-    f.captured()->free_intermediates();
+    f.replay()->free_intermediates();
     BOOST_TEST(memory() == before);
     f(two);
     BOOST_TEST(x.item() == 8);
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_written_at_a_position_are_not_given_back) {
     });
     for (int i = 0; i < 4; ++i) {
       f(tensor({float(i), 1}), pos.bind(i));
-      if (i > 0) f.captured()->free_intermediates();
+      if (i > 0) f.replay()->free_intermediates();
     }
     BOOST_TEST((cache.values<float>() == Floats{0, 1, 1, 1, 2, 1, 3, 1}));
     BOOST_TEST((fixed.values<float>() == Floats{0, 0, 0, 0, 3, 1, 0, 0}));
@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(loop_carried_state_survives_free_intermediates, *boost::uni
       BOOST_TEST((f(tensor({v, v})).values<float>() == want));
     };
     for (int i = 1; i <= 4; ++i) call(float(i));
-    f.captured()->free_intermediates();
+    f.replay()->free_intermediates();
     call(10);
     BOOST_TEST((b.values<float>() == want));
   });

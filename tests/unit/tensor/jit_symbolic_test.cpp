@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(a_pad_view_outside_of_kernels_has_the_size_of_its_call,
     Tensor a = tensor(random_floats(30), {3, 10});
     Jit f([](Tensor x) { return x + 1; });
     for (int64_t n = 1; n <= 4; ++n) {
-      // The result's sizes are bound anew at each call, so views that are made of it follow.
+      // The row allows the size of the capture here. A replay binds the sizes of its result to the values of
+      // its call, so a view of the result has the right size, which is the stronger claim.
       Tensor part = f(a.narrow(1, 0, i.bind(n)));
       Tensor padded(tolk::pad(part.node(), {0, 0}, {0, SInt(10) - part.size(1)}));
       Floats got = padded.contiguous().values<float>(), all = a.values<float>();

@@ -1,69 +1,143 @@
 #include "tolk/engine/capture/capture.h"
 
-#include <algorithm>
+#include <unordered_map>
 
-#include "tolk/base/check.h"
-#include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/engine/capture/prune.h"
+#include "tolk/engine/run/run_linear.h"
 #include "tolk/uop/build.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/print.h"
+#include "tolk/uop/shape.h"
 
 namespace tolk::engine {
 namespace {
 
-std::vector<Capturer>& registry() {
-  thread_local std::vector<Capturer> all;
-  return all;
+std::string name_text(const JitName& name) {
+  const int* position = std::get_if<int>(&name);
+  return position ? std::to_string(*position) : std::get<std::string>(name);
 }
 
-// Of what the newest capture makes itself.
-thread_local uint64_t first_version = 0;
-thread_local int64_t first_slot = 0;
-
-// Slots.
-std::vector<int64_t>& uncaptured() {
-  thread_local std::vector<int64_t> all;
-  return all;
+std::string list_text(const std::vector<JitName>& names) {
+  std::string text = "[";
+  for (const JitName& n : names) text += (text.size() > 1 ? ", " : "") + name_text(n);
+  return text + "]";
 }
+std::string list_text(const std::vector<std::string>& names) {
+  std::string text = "[";
+  for (const std::string& n : names) text += (text.size() > 1 ? ", " : "") + n;
+  return text + "]";
+}
+
+std::string view_text(const UOp& view) {
+  if (!view) return "whole";
+  std::string text = to_string(shape_of(view));
+  for (UOp at = view; at.nsrc() > 0; at = UOp(at.src(0))) {
+    text += std::string(" ") + name(at.op());
+    if (at.is(Op::SLICE)) {
+      text += "[" + std::to_string(at.arg().i(0)) + "]";
+    } else {
+      for (size_t i = 1; i < at.nsrc(); ++i) text += (i == 1 ? "(" : ",") + print_expr(at.src(i));
+      if (at.nsrc() > 1) text += ")";
+    }
+  }
+  return text;
+}
+
+std::string input_text(int64_t size, DType dtype, const std::string& device, const UOp& view,
+                       const std::vector<std::string>& vars) {
+  return "(" + std::to_string(size) + ", " + std::string(name(dtype)) + ", " + device + ", " +
+         view_text(view) + (vars.empty() ? "" : ", variables " + list_text(vars)) + ")";
+}
+
+// The first field in which an input is not as expected; null when it fits.
+const char* difference(const InputInfo& expected, const JitInput& got) {
+  if (elements_of(got.storage) != expected.size) return "the number of elements";
+  if (got.storage.dtype() != expected.dtype) return "the dtype";
+  if (device_text(got.storage) != expected.device) return "the device";
+  if (got.vars != expected.vars) return "the set of bound variables";
+  if (got.view != expected.view) return "the view of the storage";
+  return nullptr;
+}
+
+// What the calls do to a BUFFER, for its role.
+struct Use {
+  bool overwritten_first = false;
+  int writes = 0;
+};
 
 } // namespace
 
-const std::vector<Capturer>& capturing() { return registry(); }
+Capture::Capture(CaptureParts parts) : parts_(std::move(parts)) { assign_roles(); }
 
-CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
-  registry().push_back(std::move(capturer));
-  uncaptured().clear();
-  first_version = fresh_version();
-  first_slot = fresh_user_slot();
+size_t Capture::num_kernels() const { return count_kernels(parts_.linear); }
+
+void Capture::assign_roles() {
+  written_inputs_.assign(parts_.expected.size(), false);
+  std::unordered_set<UOp, UOpHash> once(parts_.once.begin(), parts_.once.end()), bound;
+  for (const auto& [node, buffer] : parts_.bound) bound.insert(node);
+  std::vector<UOp> order;
+  std::unordered_map<UOp, Use, UOpHash> uses;
+  for (const UOp& call : calls_of(parts_.planned, true)) {
+    CallAccess access = access_of(call);
+    for (size_t i = 0; i < access.arguments.size(); ++i) {
+      const UOp& argument = access.arguments[i];
+      for (const UOp& base : bases_of(argument)) {
+        if (base.is(Op::PARAM)) {
+          if (access.writes[i]) written_inputs_.at(size_t(slot_of(base))) = true;
+          continue;
+        }
+        auto [it, fresh] = uses.try_emplace(base);
+        if (fresh) {
+          order.push_back(base);
+          it->second.overwritten_first = access.overwrites[i] && base == argument;
+        }
+        it->second.writes += access.writes[i];
+        if (access.writes[i] && it->second.writes == 1 && slot_of(base) >= 0) written_.push_back(base);
+      }
+    }
+  }
+  for (const UOp& node : order) {
+    const Use& use = uses.at(node);
+    StorageRole role = StorageRole::Weight;
+    if (slot_of(node) < 0 && !bound.contains(node)) {
+      role = StorageRole::Arena;
+      if (use.writes > 1) updated_arenas_.insert(node);
+    } else if (once.contains(node)) {
+      role = StorageRole::State;
+    } else if (use.writes > 0) {
+      role = use.overwritten_first ? StorageRole::Written : StorageRole::State;
+    }
+    storage_.push_back({node, role});
+  }
 }
 
-// Scopes nest, so the own entry is the last one, and what were above it are gone.
-CaptureScope::~CaptureScope() { registry().resize(place_); }
-
-bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }
-
-bool is_older_than_capture(const UOp& u) {
-  if (u.is(Op::BUFFER)) return slot_of(u) < first_slot;
-  return version_named(u) != 0 && version_named(u) < first_version;
-}
-
-void note_uncaptured(const UOp& buffer) { uncaptured().push_back(slot_of(buffer)); }
-bool was_uncaptured(const UOp& buffer) {
-  return std::find(uncaptured().begin(), uncaptured().end(), slot_of(buffer)) != uncaptured().end();
-}
-
-void capture(const UOp& linear, const VarVals& vars) {
-  TOLK_CHECK(!registry().empty(), "a schedule was handed to a capture that is not there");
-  if (linear.nsrc() == 0) return;
-  Capturer newest = registry().back(); // a copy: the call may open scopes of its own
-  newest(linear, vars);
-}
-
-void require_not_capturing(std::string_view what) {
-  if (!is_capturing() || Config::current().unsafe_allow_jit_buffer != 0) return;
-  throw JitError(std::string(what) +
-                 ": reading tensor data inside a capture would freeze its present value. Read it outside the "
-                 "captured function, or set UNSAFE_ALLOW_JIT_BUFFER=1 if that is what you want");
+void Capture::check(const JitInputs& inputs) const {
+  if (inputs.names != parts_.names)
+    throw JitError("args mismatch in JIT: expected names " + list_text(parts_.names) + ", got " +
+                   list_text(inputs.names) + "; pass each input as at the call that was captured");
+  if (inputs.inputs.size() != parts_.expected.size())
+    throw JitError("input count mismatch: expected " + std::to_string(parts_.expected.size()) + ", got " +
+                   std::to_string(inputs.inputs.size()));
+  for (size_t i = 0; i < parts_.expected.size(); ++i) {
+    const InputInfo& want = parts_.expected[i];
+    const JitInput& got = inputs.inputs[i];
+    if (const char* what = difference(want, got))
+      throw JitError("input " + std::to_string(i) + " mismatch: expected " +
+                     input_text(want.size, want.dtype, want.device, want.view, want.vars) + ", got " +
+                     input_text(elements_of(got.storage), got.storage.dtype(), device_text(got.storage),
+                                got.view, got.vars) +
+                     "; " + what +
+                     " differs. A captured function takes what it was captured with; reset it for "
+                     "another form");
+  }
+  for (const JitVariable& var : parts_.variables) {
+    auto it = inputs.var_vals.find(var.name);
+    if (it == inputs.var_vals.end())
+      throw JitError("variable \"" + var.name + "\" has no value in this call, and captured kernels use it");
+    if (it->second < var.min || it->second > var.max)
+      throw JitError("variable \"" + var.name + "\" is " + std::to_string(it->second) + ", outside " +
+                     std::to_string(var.min) + " .. " + std::to_string(var.max));
+  }
 }
 
 } // namespace tolk::engine

@@ -1,60 +1,98 @@
-// Who gets the schedules of this thread: nobody, and they run; or a capturer, and they are written down.
-//
-//   std::vector<UOp> linears;
-//   {
-//     engine::CaptureScope scope([&](const UOp& linear, const engine::VarVals&) { linears.push_back(linear);
-//     }); y.realize();   // schedules, records its result on the nodes, runs nothing
-//   }
-//
-// The registry is a stack of the thread: only its newest entry is asked. Schedules that reach a capturer have
-// no memory plan, since one plan for all of a capture's schedules is better and is made later. Copies and
-// launches that code issues directly run at once, captured or not.
+// What was captured of a function: its kernels over inputs, and what a replay must know. Immutable, so any
+// number of replays (engine/capture/replay.h) and threads may share one.
 #pragma once
 
-#include <functional>
-#include <string_view>
+#include <any>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/run/var_vals.h"
-#include "tolk/uop/uop.h"
+#include "tolk/engine/capture/call_inputs.h"
+#include "tolk/engine/compile/compile_linear.h"
 
 namespace tolk::engine {
 
-// Takes a schedule (LINEAR) and the values of the variables that it uses.
-using Capturer = std::function<void(const UOp& linear, const VarVals& vars)>;
-
-// The capturers of this thread, the newest last.
-TOLK_API const std::vector<Capturer>& capturing();
-
-// Installs a capturer for its own lifetime; takes away its own entry, whatever else happened meanwhile.
-class TOLK_API CaptureScope {
-public:
-  explicit CaptureScope(Capturer capturer);
-  ~CaptureScope();
-  CaptureScope(const CaptureScope&) = delete;
-  CaptureScope& operator=(const CaptureScope&) = delete;
-
-private:
-  size_t place_;
+// What a replay expects of an input.
+struct InputInfo {
+  UOp view;
+  std::vector<std::string> vars;
+  int64_t size = 0; // elements of the storage
+  DType dtype = DType::F32;
+  std::string device;
+};
+// A variable that the kernels use, with its range.
+struct JitVariable {
+  std::string name;
+  int64_t min = 0, max = 0;
+};
+// Storage that a capture uses besides its inputs.
+enum class StorageRole {
+  Arena,   // made for each replay object; its contents matter only during a replay
+  Written, // every replay overwrites all of it before anything reads it: outputs
+  State,   // kept from replay to replay: updated in place, loop-carried, results of what pruning ran once
+  Weight,  // only read
+};
+struct JitStorage {
+  UOp node; // a BUFFER
+  StorageRole role;
 };
 
-// Whether schedules of this thread are captured: there is a capturer, and CAPTURING is not 0.
-TOLK_API bool is_capturing();
+// What a Capture is made from: by recording a function, or from a file.
+struct CaptureParts {
+  std::string device; // where nodes without a device live
+  ToProgram to_program;
+  UOp planned; // compiled, inputs as PARAMs, memory planned, not batched
+  UOp linear;  // the same with batches of calls as graphs
+  std::vector<InputInfo> expected;
+  std::vector<JitName> names;
+  std::vector<JitVariable> variables;
+  std::vector<std::pair<UOp, AnyBuffer>> bound; // storage of nodes
+  std::string settings;                         // Config::codegen_text of what it was compiled with
+  std::vector<UOp> once;                        // of these, what pruning computed once: never freed
+  // Inputs that the function returns as they are: none may lie in storage that a replay overwrites.
+  std::vector<size_t> returned = {};
+  std::any value = {}; // what the function returned, in whatever form its caller keeps it
+};
 
-// Whether a write was assigned, or a BUFFER made, before this thread's newest capture began.
-TOLK_API bool is_older_than_capture(const UOp& u);
+class TOLK_API Capture {
+public:
+  explicit Capture(CaptureParts parts); // runs nothing
 
-// Storage of what this thread computed at once, by CAPTURING=0, since its newest capture began: that replays
-// read its value is what was asked for.
-TOLK_API void note_uncaptured(const UOp& buffer);
-TOLK_API bool was_uncaptured(const UOp& buffer);
+  const UOp& linear() const { return parts_.linear; }          // what replays run
+  const UOp& planned_linear() const { return parts_.planned; } // the same before batching
+  size_t num_calls() const { return parts_.linear.nsrc(); }
+  size_t num_kernels() const; // looking through graphs
+  const std::string& device() const { return parts_.device; }
+  const std::string& settings() const { return parts_.settings; }
+  const std::vector<InputInfo>& expected() const { return parts_.expected; }
+  const std::vector<JitName>& names() const { return parts_.names; }
+  const std::vector<JitVariable>& variables() const { return parts_.variables; }
+  // Every BUFFER of the planned LINEAR with its role, in order.
+  const std::vector<JitStorage>& storage() const { return storage_; }
+  const std::any& value() const { return parts_.value; }
 
-// Hands a schedule to the newest capturer; there must be one. A schedule without calls is dropped.
-TOLK_API void capture(const UOp& linear, const VarVals& vars);
+  // --- for replays
+  const CaptureParts& parts() const { return parts_; }
+  bool writes_input(size_t i) const { return written_inputs_[i]; }
+  // BUFFERs besides the inputs that replays write and nodes name.
+  const std::vector<UOp>& written() const { return written_; }
+  // Whether several calls write the arena. It gets its storage before a copy from the host can take the host's
+  // memory over in its place, which would then keep the updates.
+  bool is_updated_arena(const UOp& node) const { return updated_arenas_.contains(node); }
+  // Throws JitError unless the inputs are what the kernels were captured with.
+  void check(const JitInputs& inputs) const;
 
-// Throws JitError while a capture is going on, unless UNSAFE_ALLOW_JIT_BUFFER is set: what the host reads
-// then, `what` in the message, is older than what the replays will compute.
-TOLK_API void require_not_capturing(std::string_view what);
+private:
+  void assign_roles();
+
+  CaptureParts parts_;
+  std::vector<JitStorage> storage_;
+  std::unordered_set<UOp, UOpHash> updated_arenas_;
+  std::vector<bool> written_inputs_;
+  std::vector<UOp> written_;
+};
 
 } // namespace tolk::engine

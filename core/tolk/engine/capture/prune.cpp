@@ -124,18 +124,6 @@ std::vector<std::string> devices_of(const UOp& linear) {
   return out;
 }
 
-std::vector<UOp> written_only(const UOp& linear) {
-  std::vector<UOp> out;
-  Nodes seen;
-  for (const UOp& call : calls_of(linear, true)) {
-    CallAccess access = access_of(call);
-    for (size_t i = 0; i < access.arguments.size(); ++i)
-      if (access.writes[i] && !access.reads[i] && seen.insert(access.arguments[i]).second)
-        out.push_back(access.arguments[i]);
-  }
-  return out;
-}
-
 namespace {
 
 struct PrunedCall {

@@ -30,10 +30,6 @@ TOLK_API std::vector<UOp> bases_of(const UOp& argument);
 // Names of the devices that the calls' storage is on, each once, in first-seen order.
 TOLK_API std::vector<std::string> devices_of(const UOp& linear);
 
-// The storage expressions that some call of the LINEAR writes without reading them in that same call, batches
-// included; each once, in order.
-TOLK_API std::vector<UOp> written_only(const UOp& linear);
-
 struct Pruned {
   UOp kept, once; // LINEARs; the order inside each is the given one
 };

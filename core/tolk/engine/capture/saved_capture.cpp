@@ -8,11 +8,14 @@
 #include <unordered_set>
 
 #include "tolk/base/config.h"
+#include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/capture/bound_storage.h"
 #include "tolk/engine/capture/bounded_kernel.h"
 #include "tolk/engine/capture/saved_check.h"
 #include "tolk/engine/capture/saved_program.h"
+#include "tolk/engine/compile/lower_linear.h"
 #include "tolk/engine/compile/program_table.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/uop/build.h"
@@ -23,11 +26,6 @@ namespace tolk::engine {
 namespace {
 
 constexpr const char* kWhat = "saved capture";
-
-std::vector<BufferRef> shards(const AnyBuffer& buffer) {
-  if (const auto* single = std::get_if<BufferRef>(&buffer)) return {*single};
-  return std::get<MultiBufferRef>(buffer)->shards();
-}
 
 // ---- writing
 
@@ -42,14 +40,14 @@ struct Contents {
   bool keep; // contents go into the file
 };
 
-void write_storage(PackWriter& out, CapturedBase& capture, const Contents& c) {
+void write_storage(PackWriter& out, Replay& replay, const Contents& c) {
   out.number(slot_of(c.node))
       .text(name(c.node.dtype()))
       .number(elements_of(c.node))
       .text(device_text(c.node));
   out.number(int64_t(c.role));
   std::vector<BufferRef> parts;
-  if (c.keep) parts = shards(capture.binding().buffer_of_node(c.node));
+  if (c.keep) parts = shards_of(replay.binding().buffer_of_node(c.node));
   std::erase_if(parts, [](const BufferRef& b) { return !b->is_allocated(); });
   out.list(parts, [](PackWriter& w, const BufferRef& b) {
     std::string bytes(b->bytes(), '\0');
@@ -59,7 +57,7 @@ void write_storage(PackWriter& out, CapturedBase& capture, const Contents& c) {
 }
 
 // Loading takes code from the cache and not from the file, so the cache gets what a load will look for.
-void cache_for_loads(const CapturedBase& capture, const UOp& kernels) {
+void cache_for_loads(const Capture& capture, const UOp& kernels) {
   try {
     ScopedConfig scope(settings_for_saved(capture.settings()));
     cache_kernels(device(capture.device()), kernels);
@@ -70,7 +68,8 @@ void cache_for_loads(const CapturedBase& capture, const UOp& kernels) {
 
 } // namespace
 
-std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
+std::string save_capture(Replay& replay, const SaveOptions& options) {
+  const Capture& capture = replay.capture();
   const UOp& planned = capture.planned_linear();
   std::vector<UOp> programs;
   UOpMap positions, graphs;
@@ -122,7 +121,7 @@ std::string save_capture(CapturedBase& capture, const SaveOptions& options) {
   for (const UOp& root : options.results)
     for (const UOp& u : toposort(root))
       if (u.is(Op::BUFFER) && listed.insert(u).second) storage.push_back({u, StorageRole::State, true});
-  buffers.list(storage, [&](PackWriter& w, const Contents& c) { write_storage(w, capture, c); });
+  buffers.list(storage, [&](PackWriter& w, const Contents& c) { write_storage(w, replay, c); });
 
   std::vector<Section> sections = {{"meta", meta.bytes()},       {"graph", print(sink(nodes))},
                                    {"programs", code.bytes()},   {"targets", targets.bytes()},
@@ -295,7 +294,7 @@ private:
 
 AnyBuffer filled(const UOp& node, const std::vector<std::string>& contents) {
   AnyBuffer buffer = slot_of(node) < 0 ? make_storage(node) : any_buffer_of(node);
-  std::vector<BufferRef> parts = shards(buffer);
+  std::vector<BufferRef> parts = shards_of(buffer);
   for (size_t i = 0; i < contents.size(); ++i) {
     parts[i]->allocate();
     if (!contents[i].empty()) parts[i]->copy_in(std::as_bytes(std::span(contents[i])));
@@ -310,7 +309,7 @@ AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOption
     throw FormatError("buffer slot " + std::to_string(wanted.slot) + " unresolved: the capture reads " +
                       std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device +
                       " that the file does not hold; save it with its weights, or give LoadOptions::storage");
-  std::vector<BufferRef> parts = shards(*found);
+  std::vector<BufferRef> parts = shards_of(*found);
   std::vector<std::string> devices = split_devices(wanted.device);
   bool fits = parts.size() == devices.size();
   for (size_t i = 0; fits && i < parts.size(); ++i)
@@ -357,24 +356,22 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
   parts.settings = settings.codegen_text();
   // Kernels are their graphs from here on, and `programs` only what a trusting user gets in their place.
   bool trusted = options.trust_code && has_settings(settings, plain.settings);
-  size_t graphs = 0;
   for (size_t i = 0; i < plain.programs.size(); ++i) {
     SavedProgram& p = plain.programs[i];
     p.entry.sink = renumber(p.entry.sink);
     for (auto* sizes : {&p.entry.global, &p.entry.local})
       for (UOp& size : *sizes) size = renumber(size);
     UOp loaded = trusted ? trusted_program(p) : UOp();
-    graphs += !loaded;
     renumber.set_program(i, loaded ? loaded : bounded_kernel(p.entry.sink));
   }
   parts.planned = renumber(plain.nodes[0]);
-  if (graphs > 0) {
-    auto begin = std::chrono::steady_clock::now();
-    parts.planned = compile_linear(device(parts.device), {}, parts.planned, {}, {}, &out.compiled);
-    if (out.compiled > 0)
-      out.compile_ms =
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  }
+  auto begin = std::chrono::steady_clock::now();
+  Lowered lowered =
+      lower_linear(device(parts.device), parts.planned, {.compiled = &out.compiled, .batch = true});
+  parts.planned = std::move(lowered.planned), parts.linear = std::move(lowered.linear);
+  if (out.compiled > 0)
+    out.compile_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   out.reused = plain.programs.size() - std::min(plain.programs.size(), out.compiled);
   for (InputInfo& info : plain.expected) info.view = renumber(info.view);
   parts.expected = std::move(plain.expected);

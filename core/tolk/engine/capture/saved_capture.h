@@ -1,8 +1,8 @@
 // Captured functions as bytes: what a capture compiled, for another process to replay.
 //
-//   std::string file = save(jit);                                    // after the second call
+//   std::string file = save_capture(*f.replay());                    // after the second call
 //   LoadedCapture loaded = load_capture(file);                       // elsewhere
-//   auto jit = TinyJit<R>::create({.captured = captured_from<R>(std::move(loaded), value)});
+//   Function f = Function::create({.captured = std::make_shared<const Capture>(std::move(loaded.parts))});
 //
 // A file holds the planned LINEAR, the kernels as graphs and as compiled code, and a table of the storage that
 // replays use besides their inputs. Loading takes a kernel's code from the compile cache, where its graph
@@ -28,7 +28,7 @@
 
 #include "tolk/base/api.h"
 #include "tolk/base/packed.h"
-#include "tolk/engine/capture/jit.h"
+#include "tolk/engine/capture/replay.h"
 
 namespace tolk::engine {
 
@@ -42,13 +42,7 @@ struct SaveOptions {
 
 // Waits for the devices. Throws FormatError for a capture that calls functions of the host, and what reading
 // device memory throws.
-TOLK_API std::string save_capture(CapturedBase& capture, const SaveOptions& options = {});
-
-// The same for the capture of a TinyJit. Throws JitError "can't save an uncaptured JIT".
-template <class R> std::string save(const TinyJit<R>& jit, const SaveOptions& options = {}) {
-  if (!jit.captured()) throw JitError("can't save an uncaptured JIT: it has a capture after its second call");
-  return save_capture(*jit.captured(), options);
-}
+TOLK_API std::string save_capture(Replay& replay, const SaveOptions& options = {});
 
 // Storage in a file's table.
 struct SavedStorage {
@@ -83,10 +77,6 @@ struct LoadedCapture {
 // Throws FormatError: damage, also behind right checksums; "buffer slot S unresolved" for storage that only
 // the caller can have; storage of the caller's that does not fit. What opening devices and compiling throw.
 TOLK_API LoadedCapture load_capture(std::string_view file, const LoadOptions& options = {});
-
-template <class R> std::shared_ptr<CapturedJit<R>> captured_from(LoadedCapture loaded, R value) {
-  return std::make_shared<CapturedJit<R>>(std::move(loaded.parts), std::move(value));
-}
 
 // How a file begins; for tools and tests that look into one with `unpack`.
 inline constexpr Magic kCaptureMagic = {'T', 'O', 'L', 'K', 'J', 'I', 'T', '\0'};

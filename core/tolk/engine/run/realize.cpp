@@ -9,7 +9,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/compile/view_limits.h"
 #include "tolk/engine/run/host_data.h"
 #include "tolk/engine/run/node_storage.h"

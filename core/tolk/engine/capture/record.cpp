@@ -1,4 +1,4 @@
-#include "tolk/engine/capture/jit.h"
+#include "tolk/engine/capture/record.h"
 
 #include <algorithm>
 #include <map>
@@ -6,14 +6,16 @@
 #include <unordered_set>
 
 #include "tolk/base/config.h"
+#include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture/capture.h"
-#include "tolk/engine/capture/jit_internal.h"
+#include "tolk/engine/capture/bound_storage.h"
+#include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/capture/prune.h"
-#include "tolk/engine/compile/view_limits.h"
+#include "tolk/engine/compile/lower_linear.h"
+#include "tolk/engine/run/binding.h"
 #include "tolk/engine/run/node_storage.h"
-#include "tolk/schedule/memory/memory_plan.h"
+#include "tolk/engine/run/run_linear.h"
 #include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
@@ -23,11 +25,6 @@ namespace tolk::engine {
 namespace {
 
 using Nodes = std::unordered_set<UOp, UOpHash>;
-
-JitError nested() {
-  return JitError("having TinyJit inside another TinyJit is not supported: its kernels would be missing from "
-                  "the outer replay. Call the function itself there");
-}
 
 // The calls with every BUFFER of the map replaced in their arguments; bodies name none.
 std::vector<UOp> with_storage(const std::vector<UOp>& calls, const UOpMap& map) {
@@ -256,17 +253,123 @@ void keep_versions(const std::vector<UOp>& calls) {
   }
 }
 
-} // namespace
-
-JitInputs whole_inputs(std::span<const UOp> storage, VarVals var_vals) {
-  JitInputs out;
-  for (const UOp& node : storage) {
-    out.names.emplace_back(int(out.inputs.size()));
-    out.inputs.push_back({node, {}, {}});
+// What recording and lowering one call of a function share.
+class Recorder {
+public:
+  Recorder(const RecordOptions& options, const JitInputs& inputs, const Resolver& buffers)
+      : options_(options), inputs_(inputs), buffers_(buffers) {
+    parts_.device = options.device.empty() ? default_device() : options.device;
+    parts_.to_program = options.to_program;
+    parts_.settings = Config::current().codegen_text();
+    for (const JitInput& input : inputs.inputs) input_nodes_.push_back(input.storage);
+    input_set_.insert(input_nodes_.begin(), input_nodes_.end());
   }
-  out.var_vals = std::move(var_vals);
-  return out;
-}
+
+  CaptureParts run(const HeldNodes& held, const std::function<void()>& body) {
+    std::vector<UOp> calls = recorded(body);
+    keep_versions(calls);
+    pin_storage(calls, held);
+    parts_.variables = variables_of(calls);
+    for (const JitVariable& var : parts_.variables)
+      if (!inputs_.var_vals.contains(var.name)) throw JitError("variable \"" + var.name + "\" has no value");
+    LowerOptions lower;
+    lower.to_program = options_.to_program;
+    if (int width = capture_beam(Config::current()); width > 0) lower.beam = width;
+    if (options_.prune) lower.prune = [this](const UOp& compiled) { return pruned(compiled); };
+    lower.parametrize = [this](const UOp& compiled) { return with_params(compiled, inputs_, parts_); };
+    lower.held = [this] { return std::vector<UOp>(pinned_.begin(), pinned_.end()); };
+    lower.batch = true;
+    Lowered lowered = lower_linear(ambient(), linear(calls), lower);
+    parts_.planned = std::move(lowered.planned), parts_.linear = std::move(lowered.linear);
+    return std::move(parts_);
+  }
+
+private:
+  Device& ambient() const { return tolk::device(parts_.device); }
+
+  // Runs the function; gives the calls that it scheduled.
+  std::vector<UOp> recorded(const std::function<void()>& body) {
+    Recording recording;
+    try {
+      {
+        Links links(input_set_);
+        schedule::RealizedFilter filter(
+            [&](const UOp& value, const UOp& storage) { return links.follow(value, storage); });
+        CaptureScope scope(recording.capturer());
+        body();
+      }
+      if (recording.linears.empty())
+        throw JitError(
+            "didn't JIT anything! The function computes nothing that its inputs, or anything else, "
+            "would need computed again");
+      recording.require_inputs(inputs_.var_vals);
+      refuse_foreign(recording.calls(), input_set_);
+    } catch (...) {
+      run_recorded(ambient(), parts_.to_program, recording);
+      throw;
+    }
+    log::debug(1, "JIT captured " + std::to_string(recording.linears.size()) + " linears with " +
+                      std::to_string(inputs_.inputs.size()) + " inputs");
+    return recording.calls();
+  }
+
+  // Inputs, what the caller holds and what the resolver knows keep their identity. The rest becomes internal,
+  // except what something outside of the calls refers to when that is asked for.
+  void pin_storage(std::vector<UOp>& calls, const HeldNodes& held) {
+    pinned_ = input_set_;
+    if (held)
+      for (const UOp& node : held()) pinned_.insert(node);
+    std::vector<UOp> others;
+    for (UOp& node : buffers_of(calls)) {
+      if (input_set_.contains(node)) continue;
+      std::optional<AnyBuffer> known = buffers_ ? buffers_(node) : std::nullopt;
+      if (known && has_value(*known)) {
+        pinned_.insert(node);
+        parts_.bound.emplace_back(node, std::move(*known));
+      } else if (!pinned_.contains(node) && slot_of(node) >= 0) {
+        others.push_back(std::move(node));
+      }
+    }
+    if (options_.hold_reachable) {
+      for (const UOp& node : part_unreferred(calls, std::move(others))) pinned_.insert(node);
+      return;
+    }
+    UOpMap map;
+    for (const UOp& node : others) map[node] = same_with_slot(node, fresh_internal_slot());
+    calls = with_storage(calls, map);
+  }
+
+  // Runs the calls that no input reaches, and gives the others.
+  UOp pruned(const UOp& compiled) {
+    Pruned parted = prune_linear(compiled, input_nodes_, std::vector<UOp>(pinned_.begin(), pinned_.end()));
+    log::debug(1, "pruned from " + std::to_string(compiled.nsrc()) + " -> " +
+                      std::to_string(parted.kept.nsrc()) + " kernels");
+    if (parted.kept.nsrc() == 0)
+      throw JitError("didn't JIT anything! No kernel depends on an input, and pruning keeps no others");
+    if (parted.once.nsrc() == 0) return parted.kept;
+    BufferBinding binding(ambient());
+    for (const auto& [node, buffer] : parts_.bound) seed_any(binding, node, buffer);
+    for (const UOp& node : buffers_of(calls_of(parted.once))) {
+      if (input_set_.contains(node)) continue;
+      pinned_.insert(node), parts_.once.push_back(node);
+      if (slot_of(node) < 0) parts_.bound.emplace_back(node, binding.buffer_of_node(node));
+    }
+    RunOptions options;
+    options.var_vals = inputs_.var_vals, options.jit = true;
+    run_linear(ambient(), parts_.to_program, binding, parted.once, options);
+    for (const std::string& name : devices_of(parted.once)) tolk::device(name).synchronize();
+    return parted.kept;
+  }
+
+  const RecordOptions& options_;
+  const JitInputs& inputs_;
+  const Resolver& buffers_;
+  CaptureParts parts_;
+  std::vector<UOp> input_nodes_;
+  Nodes input_set_, pinned_; // pinned: keeps its storage
+};
+
+} // namespace
 
 UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts) {
   UOpMap params;
@@ -280,158 +383,9 @@ UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts) {
   return linear(with_storage(calls_of(list), params));
 }
 
-std::optional<AnyBuffer> known_storage(const UOp& node) {
-  if (!node.is(Op::BUFFER) || !has_buffer(node)) return std::nullopt;
-  return any_buffer_of(node);
-}
-
-InUse::Claim::Claim(InUse& object) : object_(object) {
-  std::thread::id nobody;
-  if (object.by_.compare_exchange_strong(nobody, std::this_thread::get_id())) return;
-  if (nobody == std::this_thread::get_id()) throw nested();
-  throw JitError(
-      "another thread is in a call of this captured function, and one thread at a time may call it: its "
-      "results share storage. Give each thread a Jit of its own, or let one wait for the other");
-}
-InUse::Claim::~Claim() { object_.by_.store({}); }
-
-JitCore::JitCore(Options options, bool has_function, bool has_capture)
-    : options_(std::move(options)), has_function_(has_function), cnt_(has_capture ? 2 : 0) {}
-
-void JitCore::reset() {
-  if (!has_function_)
-    throw InvalidArgument(
-        "a TinyJit that was made from a capture alone can't reset without function: there is "
-        "nothing to capture anew");
-  cnt_ = 0;
-}
-
-JitCore::Outcome JitCore::call(const JitInputs& inputs, const Resolver& buffers, const HeldNodes& held,
-                               const std::function<void()>& body,
-                               const std::function<void(CaptureParts)>& publish,
-                               const std::function<void()>& replay) {
-  InUse::Claim claim(in_use_);
-  const Config& config = Config::current();
-  if (config.jit == 0 && has_function_) {
-    body();
-    return Outcome::Ran;
-  }
-  if (phase() == Phase::Warmup) {
-    Config plain = config;
-    if (config.ignore_jit_first_beam != 0) plain.beam = 0;
-    ScopedConfig scope(plain);
-    body();
-    cnt_ = 1;
-    return Outcome::Ran;
-  }
-  if (!capturing().empty()) throw nested();
-  if (phase() == Phase::Exec) {
-    replay();
-    return Outcome::Replayed;
-  }
-  if (config.capturing == 0)
-    throw JitError("didn't JIT anything! CAPTURING=0 is set, so that the kernels of the function would run "
-                   "at once and the capture would stay empty. Unset it for this call, or set JIT=0 to run "
-                   "the function without capturing");
-  publish(capture(inputs, buffers, held, body));
-  cnt_ = 2;
-  return Outcome::Captured;
-}
-
-CaptureParts JitCore::capture(const JitInputs& inputs, const Resolver& buffers, const HeldNodes& held,
-                              const std::function<void()>& body) {
-  CaptureParts parts;
-  parts.device = options_.device.empty() ? default_device() : options_.device;
-  parts.to_program = options_.to_program;
-  parts.settings = Config::current().codegen_text();
-  Device& on = tolk::device(parts.device);
-  std::vector<UOp> input_nodes;
-  for (const JitInput& input : inputs.inputs) input_nodes.push_back(input.storage);
-  const Nodes input_set(input_nodes.begin(), input_nodes.end());
-  Recording recording;
-  try {
-    {
-      Links links(input_set);
-      schedule::RealizedFilter filter(
-          [&](const UOp& value, const UOp& storage) { return links.follow(value, storage); });
-      CaptureScope scope(recording.capturer());
-      body();
-    }
-    if (recording.linears.empty())
-      throw JitError("didn't JIT anything! The function computes nothing that its inputs, or anything else, "
-                     "would need computed again");
-    recording.require_inputs(inputs.var_vals);
-    refuse_foreign(recording.calls(), input_set);
-  } catch (...) {
-    run_recorded(on, parts.to_program, recording);
-    throw;
-  }
-  log::debug(1, "JIT captured " + std::to_string(recording.linears.size()) + " linears with " +
-                    std::to_string(inputs.inputs.size()) + " inputs");
-
-  std::vector<UOp> calls = recording.calls();
-  recording.linears.clear();
-  keep_versions(calls);
-
-  // What keeps its identity: inputs, what the caller holds, what the resolver knows.
-  Nodes kept = input_set;
-  if (held)
-    for (const UOp& node : held()) kept.insert(node);
-  std::vector<UOp> others;
-  for (UOp& node : buffers_of(calls)) {
-    if (input_set.contains(node)) continue;
-    std::optional<AnyBuffer> known = buffers ? buffers(node) : std::nullopt;
-    if (known && has_value(*known)) {
-      kept.insert(node);
-      parts.bound.emplace_back(node, std::move(*known));
-    } else if (!kept.contains(node) && slot_of(node) >= 0) {
-      others.push_back(std::move(node));
-    }
-  }
-  if (options_.hold_reachable) {
-    for (const UOp& node : part_unreferred(calls, std::move(others))) kept.insert(node);
-  } else {
-    UOpMap map;
-    for (const UOp& node : others) map[node] = same_with_slot(node, fresh_internal_slot());
-    calls = with_storage(calls, map);
-  }
-
-  parts.variables = variables_of(calls);
-  for (const JitVariable& var : parts.variables)
-    if (!inputs.var_vals.contains(var.name)) throw JitError("variable \"" + var.name + "\" has no value");
-  std::vector<UOp> held_nodes(kept.begin(), kept.end());
-  std::optional<int> beam;
-  if (int width = capture_beam(Config::current()); width > 0) beam = width;
-  UOp compiled = compile_linear(on, parts.to_program, linear(calls), beam);
-
-  if (options_.prune) {
-    Pruned pruned = prune_linear(compiled, input_nodes, held_nodes);
-    log::debug(1, "pruned from " + std::to_string(compiled.nsrc()) + " -> " +
-                      std::to_string(pruned.kept.nsrc()) + " kernels");
-    if (pruned.kept.nsrc() == 0)
-      throw JitError("didn't JIT anything! No kernel depends on an input, and pruning keeps no others");
-    if (pruned.once.nsrc() > 0) {
-      BufferBinding binding(on);
-      for (const auto& [node, buffer] : parts.bound) seed_any(binding, node, buffer);
-      for (const UOp& node : buffers_of(calls_of(pruned.once))) {
-        if (input_set.contains(node)) continue;
-        kept.insert(node), parts.once.push_back(node);
-        if (slot_of(node) < 0) parts.bound.emplace_back(node, binding.buffer_of_node(node));
-      }
-      RunOptions options;
-      options.var_vals = inputs.var_vals, options.jit = true;
-      run_linear(on, parts.to_program, binding, pruned.once, options);
-      for (const std::string& name : devices_of(pruned.once)) tolk::device(name).synchronize();
-      held_nodes.assign(kept.begin(), kept.end());
-    }
-    compiled = pruned.kept;
-  }
-
-  UOp list = with_params(compiled, inputs, parts);
-  std::vector<std::string> devices = devices_of(list);
-  parts.planned =
-      schedule::plan_memory(list, held_nodes, nullptr, view_limits({devices.begin(), devices.end()}));
-  return parts;
+CaptureParts record(const RecordOptions& options, const JitInputs& inputs, const Resolver& buffers,
+                    const HeldNodes& held, const std::function<void()>& body) {
+  return Recorder(options, inputs, buffers).run(held, body);
 }
 
 } // namespace tolk::engine

@@ -1,4 +1,4 @@
-// Shared by the files of the JIT.
+// Storage on one or several devices, for the files of this folder.
 #pragma once
 
 #include <vector>
