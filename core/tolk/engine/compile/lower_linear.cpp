@@ -1,5 +1,6 @@
 #include "tolk/engine/compile/lower_linear.h"
 
+#include "tolk/engine/capture/prune.h"
 #include "tolk/engine/compile/view_limits.h"
 #include "tolk/engine/graph/batch_graphs.h"
 #include "tolk/schedule/memory/memory_plan.h"
@@ -11,7 +12,11 @@ Lowered lower_linear(Device& ambient, const UOp& scheduled, const LowerOptions& 
                               options.compiled);
   if (options.prune) linear = options.prune(linear);
   if (options.parametrize) linear = options.parametrize(linear);
-  if (options.held) linear = schedule::plan_memory(linear, options.held(), nullptr, view_limits);
+  if (options.held) {
+    std::vector<std::string> devices = devices_of(linear);
+    linear =
+        schedule::plan_memory(linear, options.held(), nullptr, view_limits({devices.begin(), devices.end()}));
+  }
   return {linear, options.batch ? batch_graphs(ambient, linear) : linear};
 }
 

@@ -29,7 +29,7 @@ struct TOLK_API Prepared {
 TOLK_API Prepared prepare(std::span<const UOp> roots, const std::string& device = {},
                           const Progress& progress = {});
 
-// Schedules the roots with the settings in force. While this thread captures (engine/capture/capture.h), the
+// Schedules the roots with the settings in force. While this thread captures (engine/capture/capture_scope.h), the
 // capturer gets the schedule, without a memory plan, and the one returned has no calls.
 TOLK_API schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device = {});
 
