@@ -7,6 +7,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/compile/lower_linear.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/storage_range.h"
 #include "tolk/uop/build.h"
@@ -159,7 +160,8 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
     : ambient_(ambient) {
   if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to run, got " + print_line(linear));
   check_bodies(flat_calls(linear), jit);
-  compiled_ = jit ? linear : compile_linear(ambient, make_program, linear, {}, progress);
+  compiled_ =
+      jit ? linear : lower_linear(ambient, linear, {.to_program = make_program, .progress = progress}).linear;
   std::unordered_set<const UOpNode*> bound_later;
   for (const UOp& call : flat_calls(compiled_)) {
     Step step = step_for(call, jit);
