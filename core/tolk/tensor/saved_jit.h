@@ -45,7 +45,8 @@ public:
 
   // The arguments as the captured function takes them; only tensors and bound sizes matter. Gives the
   // tensors of its result in order, the same ones at every call: the next call overwrites their storage.
-  // Throws what a replay of Jit throws.
+  // Throws what a replay of Jit throws. Inside a captured function it is refused, unless CAPTURING is 0 there:
+  // it runs once then, at the capture.
   template <class... Args> std::vector<Tensor> operator()(const Args&... arguments) {
     require_no_capture();
     detail::JitCall call(*state_);

@@ -402,6 +402,25 @@ BOOST_AUTO_TEST_CASE(only_captures_can_be_saved, *boost::unit_test::label("P-37"
   BOOST_TEST(!save_jit(f).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_loaded_function_inside_a_capture_is_refused_unless_CAPTURING_is_0) {
+  DeviceScope scope("INTERP");
+  auto f = sum_plus();
+  f(ones(3), ones(1)), f(ones(3), ones(1));
+  LoadedJit loaded = load_jit(save_jit(f));
+  Jit captured([&](Tensor x) { return x * loaded(ones(3), tensor({2}))[0]; });
+  BOOST_TEST(captured(tensor({2})).item() == 12);
+  BOOST_TEST(has(refusal<JitError>([&] { captured(tensor({2})); }), "inside another TinyJit"));
+  Jit once([&](Tensor x) {
+    Tensor y;
+    {
+      Settings quiet([](Config& c) { c.capturing = 0; });
+      y = loaded(ones(3), tensor({2}))[0];
+    }
+    return x * y;
+  });
+  for (int i = 0; i < 4; ++i) BOOST_TEST(once(tensor({float(i)})).item() == 6 * i);
+}
+
 // State, temporaries, a variable and a view of an input: each a part of the file of its own.
 BOOST_AUTO_TEST_CASE(what_does_not_agree_with_itself_is_a_format_error) {
   DeviceScope scope("INTERP");

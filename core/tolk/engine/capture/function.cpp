@@ -70,7 +70,8 @@ Function::Result Function::call(const Claim&, const JitInputs& inputs, const Res
     cnt_ = 1;
     return result;
   }
-  if (!capturing().empty()) throw nested();
+  // A capture without its function never calls back, so CAPTURING=0 may run it once inside another capture.
+  if (options_.function ? !capturing().empty() : is_capturing()) throw nested();
   if (phase() == Phase::Exec) {
     replay_->run(inputs, buffers, wait);
     return {};
