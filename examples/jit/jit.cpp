@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "tolk/engine/capture/capture.h"
 #include "tolk/tensor/gradient.h"
 #include "tolk/tensor/jit.h"
 
