@@ -8,6 +8,7 @@
 
 #include "test_backend.h"
 #include "tolk/base/config.h"
+#include "tolk/engine/capture/replay.h"
 #include "tolk/engine/run/run_linear.h"
 #include "tolk/tensor/jit.h"
 #include "tolk/tensor/tensor.h"

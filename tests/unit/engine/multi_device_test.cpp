@@ -10,6 +10,7 @@
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
+#include "tolk/engine/capture/capture.h"
 #include "tolk/engine/compile/compile_linear.h"
 #include "tolk/engine/graph/batch_graphs.h"
 #include "tolk/engine/graph/graph_call.h"
