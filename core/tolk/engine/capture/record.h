@@ -16,8 +16,8 @@ struct RecordOptions {
   bool hold_reachable = false;
 };
 
-// Throws what Function::call lists for a capture. After a failure what was recorded has run, so that no result
-// is left that nothing computed.
+// Throws what Function::call lists for a capture. When the function itself or a check of what it scheduled fails,
+// what was recorded has run, so that no result is left that nothing computed; a failure to compile leaves some.
 CaptureParts record(const RecordOptions& options, const JitInputs& inputs, const Resolver& buffers,
                     const HeldNodes& held, const std::function<void()>& body);
 
