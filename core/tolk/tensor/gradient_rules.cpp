@@ -504,7 +504,7 @@ constexpr Row kRules[] = {
     {Op::REDUCE_AXIS, reduced},
 };
 
-// Operations that block gradients: their derivative is zero wherever it exists, or the graph says so.
+// Operations that block gradients: their derivative is zero wherever it exists, or the graph states it.
 constexpr OpSet kStops(Op::DETACH, Op::TRUNC, Op::BITCAST);
 
 } // namespace

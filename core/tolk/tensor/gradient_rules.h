@@ -8,7 +8,7 @@
 
 namespace tolk::detail {
 
-// The values that a node's gradient can reach, in the order of its rule's results: its sources, but for AFTER
+// The values that a node's gradient can reach, in the order of its rule's results: its sources, for AFTER
 // the value that its store wrote, and none behind an operation that blocks gradients. Carriers that are not
 // floats are listed and never get one.
 std::vector<UOp> gradient_carriers(const UOp& u);

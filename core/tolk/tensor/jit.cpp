@@ -11,10 +11,9 @@
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/schedule/tensor/realized.h"
-#include "tolk/tensor/jit_state.h"
 #include "tolk/tensor/pending.h"
 #include "tolk/uop/build.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk {
@@ -48,14 +47,56 @@ const Tensor& Arguments::operator[](const std::string& name) const {
 }
 
 namespace detail {
+
+// A captured function at storage level.
+class JitState {
+public:
+  using Keep = std::function<std::any(const JitCall::Visit&)>;
+
+  explicit JitState(JitOptions options) : wait(options.wait), function(make(std::move(options))) {}
+  explicit JitState(std::shared_ptr<const engine::Capture> captured)
+      : compares_deep(false), function(engine::Function::create({.captured = std::move(captured)})) {}
+  JitState(const JitState&) = delete; // the function refers to it
+  JitState& operator=(const JitState&) = delete;
+
+  bool wait = false;
+  bool compares_deep = true; // a file does not say which tensors were deep
+  std::vector<UOp> captured_deep;
+  engine::Function function;
+  // Of the call that is going on.
+  const std::function<void()>* run = nullptr;
+  const Keep* keep = nullptr;
+
+private:
+  engine::Function make(JitOptions options);
+};
+
+struct JitCall::Data {
+  engine::Function::Claim claim; // first: the rest of the call belongs to the thread that holds it
+  uint64_t since = 0;            // version of the first write that belongs to the call
+  engine::JitInputs inputs = {};
+  int position = 0;
+  std::vector<Tensor> positional = {}, contained = {}, deep = {}; // at depth 0, 1, and more
+  std::vector<int> positions = {};                                // of `positional`
+  std::map<std::string, Tensor> named = {};
+  std::vector<SInt> sizes = {};
+
+  // Nodes of the tensors below the first level.
+  std::vector<UOp> deep_nodes() const {
+    std::vector<UOp> out;
+    for (const Tensor& t : deep) out.push_back(without_states(schedule::realized_form(t.node())));
+    return out;
+  }
+};
+
 namespace {
 
-UOp storage_node(const Tensor& t) {
-  UOp at = schedule::realized_form(t.node());
-  while (at.nsrc() > 0 &&
-         (is_state(at) || at.is(ops::Movement | OpSet(Op::SLICE, Op::BITCAST, Op::DETACH, Op::MULTI))))
-    at = schedule::realized_form(at.src(0));
-  return at.is(Op::BUFFER) ? at : UOp();
+StorageRef storage_under(const Tensor& t) {
+  return storage_ref(t.node(), Through::States | Through::Pads, schedule::realized_form);
+}
+bool has_storage(const Tensor& t) {
+  StorageRef ref = storage_under(t);
+  return ref.base && ref.base.is(Op::BUFFER);
 }
 
 JitError constant_input(size_t i) {
@@ -68,35 +109,33 @@ JitError constant_input(size_t i) {
 // A value is a constant when no storage is below it.
 bool is_constant(const Tensor& t) { return t.device().empty(); }
 
-// The view, over the storage of what was realised below it.
-UOp in_storage(const UOp& u) {
-  UOp at = schedule::realized_form(u);
-  if (!at.is(ops::Movement | OpSet(Op::BITCAST, Op::DETACH, Op::MULTI))) return at;
-  std::vector<UOp> src(at.src().begin(), at.src().end());
-  src[0] = in_storage(src[0]);
-  return src[0] == at.src(0) ? at : with_sources(at, src);
+void set_value(engine::VarVals& values, const UOp& bound) {
+  const std::string& name = var_name(bound.src(0));
+  int64_t value = bound.src(1).const_int();
+  if (auto [it, fresh] = values.emplace(name, value); !fresh && it->second != value)
+    throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) + " and " +
+                   std::to_string(value));
 }
 
-// How the input lies in its storage; the values that its variables are bound to go to `values`.
+// The input as a view of its storage, which is null when the value is computed; the values that its variables are
+// bound to go to `values`.
 engine::JitInput described(const Tensor& t, engine::VarVals& values) {
   engine::JitInput out;
-  out.storage = storage_node(t);
-  UOp value = without_states(in_storage(t.node()));
+  StorageRef ref = storage_under(t);
+  if (!ref.base || !ref.base.is(Op::BUFFER)) return out;
+  out.storage = ref.base;
+  UOp view = with_views(ref.views, ref.below);
   UOpMap map;
   map[out.storage] = param_node(0, out.storage.dtype(), elements_of(out.storage));
   std::set<std::string> names;
-  if (value.has(kHasVar))
-    for (const UOp& u : toposort(value))
+  if (view.has(kHasVar))
+    for (const UOp& u : toposort(view))
       if (u.is(Op::BIND)) {
-        const std::string& name = var_name(u.src(0));
-        int64_t bound = u.src(1).const_int();
-        if (auto [it, fresh] = values.emplace(name, bound); !fresh && it->second != bound)
-          throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) +
-                         " and " + std::to_string(bound));
-        names.insert(name);
+        set_value(values, u);
+        names.insert(var_name(u.src(0)));
         map[u] = UOp(u.src(0));
       }
-  out.view = substitute(value, map);
+  out.view = substitute(view, map);
   out.vars.assign(names.begin(), names.end());
   return out;
 }
@@ -112,8 +151,8 @@ void rebind(Tensor& tensor, const engine::VarVals& values) {
   tensor = Tensor(substitute(tensor.node(), map));
 }
 
-// A result that is an input of the call, or a view of one, with PARAM k in place of the input's storage: what is
-// kept of a capture is the same at every call.
+// Puts PARAM k in place of the storage of input k in a result that is an input or a view of one, since a capture keeps
+// one result for all calls.
 void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
   UOp storage = tensor.defined() ? buffer_below(tensor.node()) : UOp();
   if (!storage) return;
@@ -127,128 +166,98 @@ void take_input_out(Tensor& tensor, const engine::JitInputs& inputs, std::vector
 
 void put_input_in(Tensor& tensor, const engine::JitInputs& inputs) {
   if (!tensor.defined()) return;
-  UOp place = tensor.node();
-  while (place.nsrc() > 0) place = UOp(place.src(0));
+  UOp place = below(tensor.node(), ops::View | OpSet(Op::PAD, Op::AFTER, Op::SLICE));
   if (!place.is(Op::PARAM)) return;
   tensor = Tensor(substitute(tensor.node(), {{place, inputs.inputs.at(size_t(slot_of(place))).storage}}));
 }
 
 } // namespace
 
-JitState::JitState(JitOptions options) : wait_(options.wait), function_(make(std::move(options))) {}
-JitState::JitState(std::shared_ptr<const engine::Capture> captured)
-    : compares_deep_(false), function_(engine::Function::create({.captured = std::move(captured)})) {}
-
 engine::Function JitState::make(JitOptions options) {
   engine::Function::Options out;
   out.device = std::move(options.device), out.to_program = std::move(options.to_program);
   out.prune = options.prune, out.hold_reachable = true;
   out.function = [this](const engine::JitInputs&) {
-    (*run_)();
+    (*run)();
     return std::any();
   };
   out.kept = [this](const std::any&, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
-    return (*keep_)([&](Tensor& t) { take_input_out(t, inputs, returned); });
+    return (*keep)([&](Tensor& t) { take_input_out(t, inputs, returned); });
   };
   return engine::Function::create(std::move(out));
 }
 
-// The claim comes first: what follows is the claimer's.
-void JitState::begin_call() {
-  engine::Function::Claim claim(function_);
-  claim_.emplace(std::move(claim));
+JitCall::JitCall(JitState& state) : state_(state), data_(new Data{.claim = state.function.claim()}) {
   // Before the function, so that they are no part of it.
-  try {
-    since_ = realize_what_can_be();
-    if (const auto& replay = function_.replay()) realize_pending_on(replay->capture().storage());
-  } catch (...) {
-    end_call();
-    throw;
-  }
+  data_->since = realize_what_can_be();
+  if (const auto& replay = state.function.replay()) realize_pending_on(replay->capture().storage());
 }
+JitCall::~JitCall() = default;
 
-void JitState::end_call() {
-  position_ = 0;
-  positional_.clear(), named_.clear(), contained_.clear(), deep_.clear(), sizes_.clear();
-  inputs_.inputs.clear(), inputs_.var_vals.clear(), inputs_.names.clear();
-  claim_.reset();
-}
-
-const std::any* JitState::call(const std::function<void()>& run, const Keep& keep) {
-  inputs_ = prepare();
-  run_ = &run, keep_ = &keep;
-  bool captures = function_.phase() == engine::Phase::Capture;
-  bool ran = function_.call(*claim_, inputs_, engine::known_storage, {}, wait_).ran;
-  if (captures && function_.phase() == engine::Phase::Exec) captured_deep_ = deep();
-  return ran ? nullptr : &function_.replay()->capture().value();
-}
-
-void JitState::realize(const std::vector<Tensor*>& tensors) const {
-  std::vector<Tensor> values;
-  std::vector<Tensor*> defined;
-  for (Tensor* t : tensors)
-    if (t->defined()) values.push_back(*t), defined.push_back(t);
-  if (values.empty()) return realize_pending(since_);
-  realize_with_pending(values, since_);
-  for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
-}
-
-void JitState::finish(Tensor& tensor) const {
-  put_input_in(tensor, inputs_);
-  if (!inputs_.var_vals.empty()) rebind(tensor, inputs_.var_vals);
-}
-
-void JitState::tensor(const Tensor& value, int depth) {
+void JitCall::tensor(const Tensor& value, int depth) {
   if (!value.defined()) return;
-  if (depth == 0)
-    positional_.push_back({position_, value});
-  else
-    (depth == 1 ? contained_ : deep_).push_back(value);
+  (depth == 0 ? data_->positional : depth == 1 ? data_->contained : data_->deep).push_back(value);
+  if (depth == 0) data_->positions.push_back(data_->position);
 }
 
-void JitState::arguments(const Arguments& value, int depth) {
-  if (depth > 0) {
-    for (const Tensor& t : value.positional()) tensor(t, depth + 1);
-    for (const auto& [name, t] : value.named()) tensor(t, depth + 1);
-    return;
+void JitCall::arguments(const Arguments& value, int depth) {
+  for (const Tensor& t : value.positional()) {
+    tensor(t, depth == 0 ? 0 : depth + 1);
+    if (depth == 0) next();
   }
-  for (const Tensor& t : value.positional()) tensor(t, 0), ++position_;
   for (const auto& [name, t] : value.named()) {
-    if (!t.defined()) continue;
-    if (!named_.emplace(name, t).second)
+    if (depth > 0)
+      tensor(t, depth + 1);
+    else if (t.defined() && !data_->named.emplace(name, t).second)
       throw InvalidArgument("argument " + name + " is given twice in one call");
   }
 }
 
-void JitState::size(const SInt& value) { sizes_.push_back(value); }
+void JitCall::size(const SInt& value) { data_->sizes.push_back(value); }
+void JitCall::next() { ++data_->position; }
 
-std::vector<UOp> JitState::deep() const {
-  std::vector<UOp> out;
-  for (const Tensor& t : deep_) out.push_back(without_states(schedule::realized_form(t.node())));
-  return out;
+const std::any* JitCall::call(const std::function<void()>& run, const JitState::Keep& keep) {
+  prepare();
+  engine::Function& function = state_.function;
+  state_.run = &run, state_.keep = &keep;
+  bool captures = function.phase() == engine::Phase::Capture;
+  bool ran = function.call(data_->claim, data_->inputs, engine::known_storage, {}, state_.wait).ran;
+  if (captures && function.phase() == engine::Phase::Exec) state_.captured_deep = data_->deep_nodes();
+  return ran ? nullptr : &function.replay()->capture().value();
 }
 
-engine::JitInputs JitState::prepare() const {
-  engine::JitInputs out;
-  std::vector<Tensor> inputs;
-  for (const Positional& p : positional_) out.names.emplace_back(p.position), inputs.push_back(p.value);
-  for (const auto& [name, t] : named_) out.names.emplace_back(name), inputs.push_back(t);
-  for (const Tensor& t : contained_)
+void JitCall::realize(const std::vector<Tensor*>& tensors) const {
+  std::vector<Tensor> values;
+  std::vector<Tensor*> defined;
+  for (Tensor* t : tensors)
+    if (t->defined()) values.push_back(*t), defined.push_back(t);
+  if (values.empty()) return realize_pending(data_->since);
+  realize_with_pending(values, data_->since);
+  for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
+}
+
+void JitCall::finish(Tensor& tensor) const {
+  put_input_in(tensor, data_->inputs);
+  if (!data_->inputs.var_vals.empty()) rebind(tensor, data_->inputs.var_vals);
+}
+
+void JitCall::prepare() {
+  engine::JitInputs& out = data_->inputs;
+  std::vector<Tensor> inputs = std::move(data_->positional);
+  out.names.assign(data_->positions.begin(), data_->positions.end());
+  for (const auto& [name, t] : data_->named) out.names.emplace_back(name), inputs.push_back(t);
+  for (const Tensor& t : data_->contained)
     if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.node() == t.node(); }))
       inputs.push_back(t);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (is_constant(inputs[i])) throw constant_input(i);
-  for (const SInt& size : sizes_) {
+  for (const SInt& size : data_->sizes) {
     if (size.is_const() || !size.uop().is(Op::BIND))
       throw JitError("JIT vars must be bound variables: give Variable::bind(value), not " + to_string(size));
-    UOp bound = size.uop();
-    const std::string& name = var_name(bound.src(0));
-    int64_t value = bound.src(1).const_int();
-    if (auto [it, fresh] = out.var_vals.emplace(name, value); !fresh && it->second != value)
-      throw JitError("conflicting values for JIT var " + name + ": " + std::to_string(it->second) + " and " +
-                     std::to_string(value));
+    set_value(out.var_vals, size.uop());
   }
-  if (compares_deep_ && function_.phase() == engine::Phase::Exec && deep() != captured_deep_)
+  if (state_.compares_deep && state_.function.phase() == engine::Phase::Exec &&
+      data_->deep_nodes() != state_.captured_deep)
     throw JitError(
         "a tensor that is nested more than one level deep in an argument is not the one that the "
         "capture saw, and only tensors in the arguments themselves and one level below are inputs; "
@@ -256,43 +265,32 @@ engine::JitInputs JitState::prepare() const {
 
   std::vector<Tensor> lazy;
   for (const Tensor& t : inputs)
-    if (!storage_node(t)) lazy.push_back(t);
+    if (!has_storage(t)) lazy.push_back(t);
   if (!lazy.empty()) Tensor::realize(lazy);
   std::set<const UOpNode*> seen;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!storage_node(inputs[i])) throw constant_input(i);
     out.inputs.push_back(described(inputs[i], out.var_vals));
     const UOp& storage = out.inputs.back().storage;
+    if (!storage) throw constant_input(i);
     if (!seen.insert(storage.node()).second)
       throw JitError("duplicate inputs to JIT: input " + std::to_string(i) +
                      " shares its storage with an earlier one; pass a clone()");
     // Storage that nothing was written to yet is real storage too.
     engine::any_buffer_of(storage);
   }
-  return out;
 }
-
-JitCall::JitCall(JitState& state) : state_(state) { state_.begin_call(); }
-JitCall::~JitCall() { state_.end_call(); }
-void JitCall::tensor(const Tensor& value, int depth) { state_.tensor(value, depth); }
-void JitCall::arguments(const Arguments& value, int depth) { state_.arguments(value, depth); }
-void JitCall::size(const SInt& value) { state_.size(value); }
-void JitCall::next() { state_.next(); }
-const std::any* JitCall::call(const std::function<void()>& run,
-                              const std::function<std::any(const Visit&)>& keep) {
-  return state_.call(run, keep);
-}
-void JitCall::realize(const std::vector<Tensor*>& tensors) { state_.realize(tensors); }
-void JitCall::finish(Tensor& tensor) { state_.finish(tensor); }
 
 std::shared_ptr<JitState> jit_state(JitOptions options) {
   return std::make_shared<JitState>(std::move(options));
 }
-void reset(JitState& state) { state.function().reset(); }
-engine::Phase phase(const JitState& state) { return state.function().phase(); }
-int cnt(const JitState& state) { return state.function().cnt(); }
-std::shared_ptr<const engine::Capture> captured(const JitState& state) { return state.function().captured(); }
-std::shared_ptr<engine::Replay> replay(const JitState& state) { return state.function().replay(); }
+std::shared_ptr<JitState> jit_state(std::shared_ptr<const engine::Capture> captured) {
+  return std::make_shared<JitState>(std::move(captured));
+}
+void reset(JitState& state) { state.function.reset(); }
+engine::Phase phase(const JitState& state) { return state.function.phase(); }
+int cnt(const JitState& state) { return state.function.cnt(); }
+std::shared_ptr<const engine::Capture> captured(const JitState& state) { return state.function.captured(); }
+std::shared_ptr<engine::Replay> replay(const JitState& state) { return state.function.replay(); }
 
 void visit_any(std::any& value, const std::function<void(Tensor&)>& visit) {
   if (!value.has_value()) return;

@@ -1,47 +1,41 @@
-// Captured functions: a function of tensors that runs twice and from then on only replays its kernels.
+// Captured functions: a function of tensors that runs twice; later calls only replay its kernels.
 //
-//   tolk::Jit step([&](Tensor x, std::vector<Tensor> more) {
-//     return (x.matmul(weight) + more[0]).relu();
-//   });
-//   for (...) Tensor y = step(x, {bias});    // calls 1 and 2 run the function, later ones only its kernels
+//   Jit step([&](Tensor x, std::vector<Tensor> more) { return (x.matmul(weight) + more[0]).relu(); });
+//   for (const Tensor& x : batches) Tensor y = step(x, {bias});
 //
-// Inputs are the Tensors among the arguments and inside of vectors, arrays, maps, pairs, tuples and optionals
-// among them, one level deep. From the third call on, each must lie in its storage as it did at the second:
-// the same size, dtype, device and view. A tensor nested deeper must stay the one that the capture saw. Pass
-// a bound symbolic size (Variable) for numbers that change from call to call:
+// Inputs are the Tensors among the arguments, and those one level deep in vectors, arrays, maps, pairs, tuples and
+// optionals. From the third call on each must lie in its storage as it did at the second: the same size, dtype,
+// device and view. A tensor that is nested deeper must stay the same one. Numbers that change from call to call are
+// bound symbolic sizes (Variable):
 //
 //   Variable n("n", 1, 64);
 //   Jit attend([&](Tensor q, SInt length) { return scores(q, cache.narrow(0, 0, length)); });
 //   attend(q, n.bind(5));
 //
-// What the function does besides tensors is frozen as the second call met it: numbers and texts among the
-// arguments, branches, what it prints. So are tensors that it reaches in other ways, such as captured
-// variables and members: their storage is used, with the contents that it has at each call. A tensor that it
-// assigns to in place keeps its storage.
+// Everything else is frozen at the second call: numbers and strings among the arguments, branches, output. Tensors
+// that the function reaches in other ways, such as captured variables and members, are read with the contents that
+// their storage has at each call. Update such a tensor in place: `w.assign(w - x)` writes the storage that the
+// capture knows. `w = (w - x).realize()` makes another tensor, and replays keep using the storage of the w that the
+// second call met.
 //
-// In place is the word: `w.assign(w - x)` writes the storage that the capture knows. `w = (w - x).realize()`
-// makes another tensor of w, and replays go on with the storage of the w that the second call met.
+// assign() needs no realize() around a captured function. Writes that are pending before a call, on this thread or
+// on storage that the function uses, are executed first and are not part of it. Writes that the function makes are
+// executed at its end and in every replay.
 //
-// Writes with assign() need no realize() around a captured function. Those that are pending on this thread
-// when it is called are carried out first, and are no part of it, as are those of other threads to what it
-// uses. Those that the function makes are carried out at its end and in every replay, whether it realizes
-// them or not.
-//
-// Every call from the second on returns the same storage, which the next call overwrites; all handles on it,
-// older results too, then read the new values. Use clone() to keep a value:
+// Every call from the second on returns the same storage, which the next call overwrites; all handles on it, older
+// results included, then read the new values. clone() keeps a value:
 //
 //   Tensor kept = step(x, {bias}).clone().realize();
 //
-// A result that is an input, or a view of one, is the input of its call. When the storage of that input is
-// one that the call overwrites, as the result of an earlier call is, the call is refused.
+// A result that is an input, or a view of one, is the input of its own call. The call is refused when it overwrites
+// the storage of that input, as it does for the result of an earlier call.
 //
-// A lazy value that the function leaves behind, in a captured variable, reads storage as the last call left
-// it; what it reads of inputs it reads from those of the second call. Work that the function gives to other
-// threads is not captured, and reading what they computed in the meantime is refused.
+// A lazy value that the function leaves in a captured variable reads storage as the last call left it; of inputs it
+// reads those of the second call. Work that the function gives to other threads is not captured, and a call that
+// reads the results of such work is refused.
 //
-// A Jit object may be used by one thread at a time; a call while another thread is in one is refused. One
-// that is shared by several instances of a class (a static member, say) replays what it captured of the first
-// instance; give each instance its own.
+// One thread at a time may use a Jit object; a call while another thread is in one is refused. A Jit that instances
+// of a class share (a static member) replays what it captured of the first instance; give each instance its own.
 #pragma once
 
 #include <any>
@@ -73,8 +67,8 @@ enum class Phase : int;
 
 struct JitOptions {
   std::string device = {}; // for values without a device; empty: the default device at the capture
-  // Kernels that depend on no input run once, at the capture. Only for functions whose other tensors nobody
-  // changes between calls.
+  // Kernels that depend on no input run once, at the capture. Only for functions whose other tensors do not change
+  // between calls.
   bool prune = false;
   bool wait = false; // return when the work is done
   // Another way to compile kernels (engine::ToProgram); for tests and tools.
@@ -83,8 +77,9 @@ struct JitOptions {
 
 namespace detail {
 
-// The object behind a Jit: what it captured, and the call that is going on.
+// The state of a Jit: its capture, and the call that is going on.
 TOLK_API std::shared_ptr<JitState> jit_state(JitOptions options);
+std::shared_ptr<JitState> jit_state(std::shared_ptr<const engine::Capture> captured); // replays at every call
 TOLK_API void reset(JitState& state);
 TOLK_API engine::Phase phase(const JitState& state);
 TOLK_API int cnt(const JitState& state);
@@ -150,9 +145,9 @@ public:
   void reset() { detail::reset(*state_); }
   engine::Phase phase() const { return detail::phase(*state_); }
   int cnt() const { return detail::cnt(*state_); }
-  // What was captured; null before the second call. engine/capture/capture.h
+  // Null before the second call. engine/capture/capture.h
   std::shared_ptr<const engine::Capture> captured() const { return detail::captured(*state_); }
-  // The state of its replays; null before the second call. engine/capture/replay.h
+  // Null before the second call. engine/capture/replay.h
   std::shared_ptr<engine::Replay> replay() const { return detail::replay(*state_); }
 
 private:

@@ -197,12 +197,15 @@ public:
   // of its tensors visited.
   const std::any* call(const std::function<void()>& run, const std::function<std::any(const Visit&)>& keep);
   // For `run`: realizes the tensors of its value and the writes that the function left pending.
-  void realize(const std::vector<Tensor*>& tensors);
-  // The tensor of a result as it is in this call: inputs that are part of it, values of its symbolic sizes.
-  void finish(Tensor& tensor);
+  void realize(const std::vector<Tensor*>& tensors) const;
+  // Adapts a tensor of the kept result to this call: inputs that are part of it, values of its symbolic sizes.
+  void finish(Tensor& tensor) const;
 
 private:
+  struct Data;
+  void prepare();
   JitState& state_;
+  std::unique_ptr<Data> data_;
 };
 
 template <class T> void visit_value(JitCall& call, const T& value, int depth) {

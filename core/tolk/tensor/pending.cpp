@@ -21,7 +21,8 @@ namespace {
 struct Pending {
   UOp whole; // the BUFFER after it, as one axis
   std::thread::id thread;
-  UOp write() const { return whole.is(Op::RESHAPE) ? whole.src(0) : whole; }
+  UOp write() const { return below(whole, OpSet(Op::RESHAPE)); }
+  bool is_done() const { return schedule::realized_link(write()) != nullptr; }
 };
 
 struct Registry {
@@ -34,73 +35,46 @@ Registry& registry() {
   static auto* all = new Registry; // handles in static objects may be used after every destructor ran
   return *all;
 }
+bool is_empty() { return registry().count.load(std::memory_order_acquire) == 0; }
 
-bool is_done(const UOp& write) { return schedule::realized_link(write) != nullptr; }
-
-// A handle's chain of views taken apart.
-struct Chain {
-  std::vector<UOp> views; // from the outermost
-  UOp base;               // BUFFER or SLICE; null when the value is computed
-  UOp buffer;
-  UOp write; // the outermost write that was not carried out
-};
-
-Chain chain_of(const UOp& node) {
-  Chain out;
-  for (const UOp* at = &node;;) {
-    if (const schedule::Realized* link = schedule::realized_link(*at)) {
-      at = &link->storage;
-      continue;
-    }
-    if (at->is(Op::AFTER)) {
-      if (is_write(*at) && !out.write) out.write = *at;
-      at = &at->src(0);
-    } else if (at->is(kViews)) {
-      out.views.push_back(*at);
-      at = &at->src(0);
-    } else {
-      if (at->is(OpSet(Op::BUFFER, Op::SLICE))) {
-        out.base = *at;
-        out.buffer = at->is(Op::SLICE) ? UOp(at->src(0)) : *at;
-        if (!out.buffer.is(Op::BUFFER)) out.base = UOp();
-      }
-      return out;
-    }
-  }
+// What `u` was stored as, also when that storage was written since.
+UOp stored_form(const UOp& u) {
+  const UOp* at = &u;
+  while (const schedule::Realized* link = schedule::realized_link(*at)) at = &link->storage;
+  return *at;
 }
 
-// The views of the chain over the whole BUFFER, which has one axis.
-UOp rebuilt(const Chain& chain, UOp whole) {
-  if (chain.base.is(Op::SLICE)) {
-    const UOp& slice = chain.base;
-    int64_t begin = slice.arg().i(0) * 8 / bits(whole.dtype());
-    TOLK_CHECK(bits(slice.dtype()) == bits(whole.dtype()), "a SLICE of a written BUFFER keeps its width");
-    whole = bitcast(shrink(whole, {SInt(begin)}, {SInt(elements_of(slice))}), slice.dtype());
+// The storage that a handle is a view of, with `write` being pending. Null when the handle is computed.
+StorageRef viewed(const UOp& node) {
+  StorageRef ref = storage_ref(node, Through::Writes, stored_form);
+  bool on_buffer = ref.base && ref.base.is(Op::BUFFER) && ref.offset_known;
+  return on_buffer ? ref : StorageRef();
+}
+
+// The views of the handle over the whole BUFFER, which has one axis.
+UOp over_whole(const StorageRef& ref, UOp whole) {
+  if (ref.storage != ref.base) {
+    TOLK_CHECK(bits(ref.storage.dtype()) == bits(whole.dtype()),
+               "a SLICE of a written BUFFER keeps its width");
+    SInt begin(ref.byte_offset * 8 / bits(whole.dtype()));
+    whole = bitcast(shrink(whole, {begin}, {SInt(elements_of(ref.storage))}), ref.storage.dtype());
   }
-  std::vector<UOp> src;
-  for (size_t i = chain.views.size(); i-- > 0;) {
-    const UOp& u = chain.views[i];
-    src.assign(u.src().begin(), u.src().end());
-    src[0] = whole;
-    whole = u.is(Op::RESHAPE) ? reshape(whole, shape_of(u)) : with_sources(u, src);
-  }
-  return whole;
+  return with_views(ref.views, std::move(whole));
 }
 
 // A write that kept the shape of its view, as the whole BUFFER; null when the view is more than a reshape.
 UOp flat(const UOp& write, const UOp& buffer) {
-  const UOp* at = &write.src(0);
-  while (at->is(OpSet(Op::RESHAPE, Op::AFTER))) at = &at->src(0);
-  return *at == buffer ? reshape(write, shape_of(buffer)) : UOp();
+  bool same = below(write.src(0), OpSet(Op::RESHAPE, Op::AFTER)) == buffer;
+  return same ? reshape(write, shape_of(buffer)) : UOp();
 }
 
-// The whole BUFFER after its newest pending write; null when there is none.
-UOp pending_on(const UOp& buffer) {
+// The newest pending write of the BUFFER; `whole` is null when there is none.
+Pending pending_on(const UOp& buffer) {
+  if (is_empty()) return {};
   Registry& all = registry();
-  if (all.count.load(std::memory_order_acquire) == 0) return {};
   std::lock_guard lock(all.mutex);
   auto it = all.by_buffer.find(buffer.node());
-  return it == all.by_buffer.end() ? UOp() : it->second.whole;
+  return it == all.by_buffer.end() ? Pending() : it->second;
 }
 
 // The graph below a node, with what realised values are read from in their place.
@@ -114,8 +88,8 @@ template <class Enter> void walk(const UOp& root, std::unordered_set<UOp, UOpHas
   }
 }
 
-// Entries that only entries reach, found by counting: a node with more references than the entries' graphs
-// have is held by something else, and so is all that is below it. What is dropped goes to `dead`.
+// Drops entries that only entries reach, into `dead`. A node with more references than the entries' graphs have is
+// referred to from outside, and so is all that is below it.
 void sweep(Registry& all, std::vector<UOp>& dead) {
   std::unordered_map<const UOpNode*, uint32_t> inside; // references from the graphs
   std::vector<const UOpNode*> stack;
@@ -174,13 +148,13 @@ void add(const UOp& buffer, UOp whole) {
 
 // This thread's, of that version or later.
 std::vector<Pending> own_entries(uint64_t since = 0) {
+  if (is_empty()) return {};
   Registry& all = registry();
-  if (all.count.load(std::memory_order_acquire) == 0) return {};
   std::vector<Pending> own;
   std::lock_guard lock(all.mutex);
   for (const auto& [buffer, pending] : all.by_buffer)
     if (pending.thread == std::this_thread::get_id() && version_named(pending.write()) >= since &&
-        !is_done(pending.write()))
+        !pending.is_done())
       own.push_back(pending);
   // The order of the writes, whatever the map's is.
   std::sort(own.begin(), own.end(), [](const Pending& a, const Pending& b) {
@@ -196,12 +170,12 @@ bool is_up_to_date(const UOp& node) {
   bool named = false;
   for (const UOp* at = &node;;) {
     if (const schedule::Realized* link = schedule::realized_link(*at)) {
-      if (is_write(*at) && !named) return false; // carried out: the state is enough
+      if (is_write(*at) && !named) return false; // executed: the state is enough
       at = &link->storage;
       continue;
     }
     if (at->is(Op::AFTER) && !named) version = version_named(*at), named = true;
-    if (!at->is(kViews | OpSet(Op::AFTER, Op::SLICE))) {
+    if (!at->is(ops::View | OpSet(Op::AFTER, Op::SLICE))) {
       const StorageVersion* known = at->is(Op::BUFFER) ? known_version(*at) : nullptr;
       return !known || known->newest() == version;
     }
@@ -210,47 +184,46 @@ bool is_up_to_date(const UOp& node) {
 }
 
 UOp up_to_date(const UOp& node) {
-  Chain chain = chain_of(node);
-  StorageVersion* version = chain.base ? known_version(chain.buffer) : nullptr;
+  StorageRef ref = viewed(node);
+  StorageVersion* version = ref ? known_version(ref.base) : nullptr;
   if (!version) return node;
-  UOp whole = version->newest() == version->written() ? UOp() : pending_on(chain.buffer);
-  if (whole) return rebuilt(chain, whole);
   uint64_t written = version->written();
-  UOp base = written == 0 ? chain.base : make(Op::AFTER, chain.base.dtype(), {chain.base}, Arg(written));
-  chain.base = chain.buffer; // `base` has the SLICE in it
-  return rebuilt(chain, base);
+  if (version->newest() != written)
+    if (UOp whole = pending_on(ref.base).whole) return over_whole(ref, whole);
+  UOp state = written == 0 ? ref.storage : make(Op::AFTER, ref.storage.dtype(), {ref.storage}, Arg(written));
+  return with_views(ref.views, std::move(state));
 }
 
 UOp assigned(const UOp& view, const UOp& value, bool shared) {
-  Chain chain = chain_of(view);
-  if (!chain.base) return {};
-  bool reshaped = chain.base.is(Op::BUFFER);
-  for (const UOp& u : chain.views) {
+  StorageRef ref = viewed(view);
+  if (!ref) return {};
+  bool reshaped = ref.storage.is(Op::BUFFER);
+  for (const UOp& u : ref.views) {
     if (u.is(Op::CONTIGUOUS_BACKWARD)) return {};
     reshaped &= u.is(Op::RESHAPE);
   }
-  StorageVersion& version = version_of(chain.buffer);
-  // What is written to: the storage after the write that is pending, or as it is.
+  StorageVersion& version = version_of(ref.base);
+  // The target: the storage after the write that is pending, or as it is.
   UOp before;
-  if (chain.write) before = pending_on(chain.buffer);
-  if (chain.write && !before) before = flat(chain.write, chain.buffer);
-  if (chain.write && !before) { // in parts: as a whole it has no node, so it is carried out
-    engine::realize(std::vector<UOp>{chain.write}, {}, true);
-    chain = chain_of(up_to_date(view));
+  if (ref.write) before = pending_on(ref.base).whole;
+  if (ref.write && !before) before = flat(ref.write, ref.base);
+  if (ref.write && !before) { // a write through a view: no node stands for the whole BUFFER after it
+    engine::realize(std::vector<UOp>{ref.write}, {}, true);
+    ref = viewed(up_to_date(view));
   }
-  if (!before) before = view_at(chain.buffer, version.written());
-  UOp target = rebuilt(chain, before);
+  if (!before) before = view_at(ref.base, version.written());
+  UOp target = over_whole(ref, before);
   schedule::check_store_target(target);
   UOp write, whole;
   if (reshaped || !shared) {
     write = after_write(target, store_to(target, value)); // all of it, in its own shape
-    if (reshaped) whole = reshape(write, shape_of(chain.buffer));
+    if (reshaped) whole = reshape(write, shape_of(ref.base));
   } else {
     whole = write = after_write(before, store_to(target, value));
   }
   version.note_pending(version_named(write));
-  UOp now = whole ? rebuilt(chain, whole) : write;
-  if (shared) add(chain.buffer, std::move(whole));
+  UOp now = whole ? over_whole(ref, whole) : write;
+  if (shared) add(ref.base, std::move(whole));
   return now;
 }
 
@@ -298,13 +271,13 @@ std::vector<UOp> all_due(uint64_t since) {
 }
 
 void settle() {
+  if (is_empty()) return;
   Registry& all = registry();
-  if (all.count.load(std::memory_order_acquire) == 0) return;
   std::vector<UOp> dead; // released without the lock
   {
     std::lock_guard lock(all.mutex);
     for (auto it = all.by_buffer.begin(); it != all.by_buffer.end();) {
-      if (is_done(it->second.write())) {
+      if (it->second.is_done()) {
         dead.push_back(std::move(it->second.whole));
         it = all.by_buffer.erase(it);
       } else {
@@ -313,13 +286,13 @@ void settle() {
     }
     all.count.store(all.by_buffer.size(), std::memory_order_release);
   }
-  dead.clear(); // before the counting: these references are nobody's
+  dead.clear(); // before the sweep counts references
   std::lock_guard lock(all.mutex);
   if (!all.by_buffer.empty()) sweep(all, dead);
 }
 
 void realize_pending(uint64_t since) {
-  if (registry().count.load(std::memory_order_acquire) == 0) return;
+  if (is_empty()) return;
   std::vector<UOp> due = all_due(since);
   if (due.empty()) return;
   engine::realize(due, {}, true);
@@ -328,7 +301,7 @@ void realize_pending(uint64_t since) {
 }
 
 uint64_t realize_what_can_be() {
-  if (registry().count.load(std::memory_order_acquire) == 0) return fresh_version();
+  if (is_empty()) return fresh_version();
   try {
     realize_pending(0);
   } catch (const InvalidArgument& e) {
@@ -347,11 +320,11 @@ uint64_t realize_what_can_be() {
 }
 
 void realize_pending_on(std::span<const engine::JitStorage> used) {
-  if (registry().count.load(std::memory_order_acquire) == 0) return;
+  if (is_empty()) return;
   std::vector<UOp> due;
   for (const engine::JitStorage& s : used)
-    if (UOp whole = pending_on(s.node); whole && !is_done(whole.is(Op::RESHAPE) ? whole.src(0) : whole))
-      due.push_back(std::move(whole));
+    if (Pending entry = pending_on(s.node); entry.whole && !entry.is_done())
+      due.push_back(std::move(entry.whole));
   if (due.empty()) return;
   engine::realize(due, {}, true);
   due.clear();
@@ -375,7 +348,7 @@ Tensor value_of(const Tensor& t) {
   return binary(t.dtype() == DType::BOOL ? Op::AND : Op::MUL, t, Tensor::constant(t.dtype(), 1));
 }
 
-bool on_storage(const UOp& node) { return bool(chain_of(node).base); }
+bool on_storage(const UOp& node) { return bool(viewed(node)); }
 
 size_t pending_count() { return registry().count.load(std::memory_order_acquire); }
 

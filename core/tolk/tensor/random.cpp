@@ -89,7 +89,7 @@ Draw next_draw(const std::string& where) {
 
 Tensor word(uint64_t value) { return Tensor::constant(DType::U64, value); }
 
-// Blocks of `rows` cipher texts an element: (rows, elements).
+// `rows` blocks of cipher output for each element: (rows, elements).
 Tensor blocks(const Shape& shape, int64_t rows, const std::string& device) {
   SInt count = numel(shape);
   if (max_numel(shape) > (int64_t(1) << 32) / rows)

@@ -158,7 +158,7 @@ Tensor& Tensor::assign(const Tensor& value) {
     throw InvalidArgument("assign to " + to_string(shape()) + " on " + device() + " of a value on " +
                           value.device() + "; assign value.to(\"" + device() + "\")");
   UOp now = detail::assigned(node(), value.node(), true);
-  // Data from the host is nobody else's: it becomes storage for all handles on it.
+  // Host data has no other owner: it becomes storage for all handles on it.
   if (UOp data = now ? UOp() : host_copy_below(node())) {
     Tensor(data).realize();
     now = detail::assigned(node(), value.node(), true);

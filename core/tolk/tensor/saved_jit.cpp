@@ -1,7 +1,6 @@
 #include "tolk/tensor/saved_jit.h"
 
 #include "tolk/engine/capture/capture_scope.h"
-#include "tolk/tensor/jit_state.h"
 
 namespace tolk {
 
@@ -11,8 +10,7 @@ LoadedJit::LoadedJit(engine::LoadedCapture loaded) {
   std::vector<Tensor> results;
   for (const UOp& u : loaded.results) results.push_back(u ? Tensor(u) : Tensor());
   loaded.parts.value = Results{std::move(results)};
-  state_ =
-      std::make_shared<detail::JitState>(std::make_shared<const engine::Capture>(std::move(loaded.parts)));
+  state_ = detail::jit_state(std::make_shared<const engine::Capture>(std::move(loaded.parts)));
 }
 
 void LoadedJit::require_no_capture() {

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_binding_seeds_finds_removes_and_clears, *boost::unit_test
   binding.seed(a, buffer);
   BOOST_TEST(binding.epoch() > epoch);
   epoch = binding.epoch();
-  binding.seed_multi(b, shards);
+  binding.seed(b, shards);
   BOOST_TEST(binding.epoch() > epoch);
   BOOST_TEST((binding.mem(a) && binding.mem(b) && !binding.mem(c)));
   BOOST_TEST((binding.seeded(a) && binding.seeded(b) && !binding.seeded(c)));

@@ -707,7 +707,7 @@ BOOST_AUTO_TEST_CASE(shards_with_assignments, *boost::unit_test::label("GR-25"))
   BOOST_TEST(text_of(sizes_of(list)) == "2");
   BufferBinding binding(d);
   MultiBufferRef shards = MultiBuffer::of_bufs({int_buffer(d, Ints(2, 0)), int_buffer(e, Ints(2, 0))});
-  binding.seed_multi(out, shards);
+  binding.seed(out, shards);
   Since since(d);
   for (int round = 0; round < 5; ++round) {
     for (const BufferRef& shard : shards->shards()) write(*shard, Ints(2, -1));

@@ -13,6 +13,7 @@
 #include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/capture/prune.h"
 #include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/realize.h"
 #include "tolk/engine/run/statistics.h"

@@ -8,8 +8,8 @@
 #include "engine_support.h"
 #include "jit_support.h"
 #include "test_backend.h"
-#include "tolk/engine/capture/prune.h"
 #include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
 

@@ -1,4 +1,4 @@
-// What a captured function gets in one call: storage, how values lie in it, values of variables.
+// The inputs of one call of a captured function: storage, how values lie in it, values of variables.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace tolk::engine {
 // One tensor input.
 struct JitInput {
   UOp storage; // its BUFFER node
-  // How the value lies in the storage: the value's node with the storage replaced by PARAM 0 without a
-  // device, and bound variables by the variables. Null: the storage as it is.
+  // The value as a view of its storage: PARAM 0 without a device replaces the storage, variables replace the
+  // BINDs. Null: all of the storage.
   UOp view = {};
   std::vector<std::string> vars = {}; // variables that the view is bound to, sorted
 };
@@ -34,7 +34,7 @@ struct JitInputs {
 // Inputs that are whole buffers, numbered.
 TOLK_API JitInputs whole_inputs(std::span<const UOp> storage, VarVals var_vals = {});
 
-// The storage of a node, or nothing when the node is not known.
+// The storage of a node; nothing when the node is not known.
 using Resolver = std::function<std::optional<AnyBuffer>(const UOp& node)>;
 // The storage that nodes have so far; the resolver of tensors.
 TOLK_API std::optional<AnyBuffer> known_storage(const UOp& node);

@@ -3,7 +3,8 @@
 #include <unordered_map>
 
 #include "tolk/base/error.h"
-#include "tolk/engine/capture/prune.h"
+#include "tolk/base/text.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/run_linear.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -18,14 +19,9 @@ std::string name_text(const JitName& name) {
 }
 
 std::string list_text(const std::vector<JitName>& names) {
-  std::string text = "[";
-  for (const JitName& n : names) text += (text.size() > 1 ? ", " : "") + name_text(n);
-  return text + "]";
-}
-std::string list_text(const std::vector<std::string>& names) {
-  std::string text = "[";
-  for (const std::string& n : names) text += (text.size() > 1 ? ", " : "") + n;
-  return text + "]";
+  std::vector<std::string> texts;
+  for (const JitName& n : names) texts.push_back(name_text(n));
+  return "[" + join(texts, ", ") + "]";
 }
 
 std::string view_text(const UOp& view) {
@@ -46,7 +42,7 @@ std::string view_text(const UOp& view) {
 std::string input_text(int64_t size, DType dtype, const std::string& device, const UOp& view,
                        const std::vector<std::string>& vars) {
   return "(" + std::to_string(size) + ", " + std::string(name(dtype)) + ", " + device + ", " +
-         view_text(view) + (vars.empty() ? "" : ", variables " + list_text(vars)) + ")";
+         view_text(view) + (vars.empty() ? "" : ", variables [" + join(vars, ", ") + "]") + ")";
 }
 
 // The first field in which an input is not as expected; null when it fits.
@@ -73,29 +69,24 @@ size_t Capture::num_kernels() const { return count_kernels(parts_.linear); }
 
 void Capture::assign_roles() {
   written_inputs_.assign(parts_.expected.size(), false);
-  std::unordered_set<UOp, UOpHash> once(parts_.once.begin(), parts_.once.end()), bound;
+  NodeSet once(parts_.once.begin(), parts_.once.end()), bound;
   for (const auto& [node, buffer] : parts_.bound) bound.insert(node);
   std::vector<UOp> order;
   std::unordered_map<UOp, Use, UOpHash> uses;
-  for (const UOp& call : calls_of(parts_.planned, true)) {
-    CallAccess access = access_of(call);
-    for (size_t i = 0; i < access.arguments.size(); ++i) {
-      const UOp& argument = access.arguments[i];
-      for (const UOp& base : bases_of(argument)) {
-        if (base.is(Op::PARAM)) {
-          if (access.writes[i]) written_inputs_.at(size_t(slot_of(base))) = true;
-          continue;
-        }
-        auto [it, fresh] = uses.try_emplace(base);
-        if (fresh) {
-          order.push_back(base);
-          it->second.overwritten_first = access.overwrites[i] && base == argument;
-        }
-        it->second.writes += access.writes[i];
-        if (access.writes[i] && it->second.writes == 1 && slot_of(base) >= 0) written_.push_back(base);
+  for (const UOp& call : calls_of(parts_.planned, true))
+    each_base(access_of(call), [&](const BaseAccess& a) {
+      if (a.base.is(Op::PARAM)) {
+        if (a.writes) written_inputs_.at(size_t(slot_of(a.base))) = true;
+        return;
       }
-    }
-  }
+      auto [it, fresh] = uses.try_emplace(a.base);
+      if (fresh) {
+        order.push_back(a.base);
+        it->second.overwritten_first = a.overwrites;
+      }
+      it->second.writes += a.writes;
+      if (a.writes && it->second.writes == 1 && slot_of(a.base) >= 0) written_.push_back(a.base);
+    });
   for (const UOp& node : order) {
     const Use& use = uses.at(node);
     StorageRole role = StorageRole::Weight;

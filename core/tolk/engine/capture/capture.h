@@ -1,5 +1,5 @@
-// What was captured of a function: its kernels over inputs, and what a replay must know. Immutable, so any
-// number of replays (engine/capture/replay.h) and threads may share one.
+// A captured function: its kernels over inputs, and the metadata of a replay. Immutable, so any number of replays
+// (engine/capture/replay.h) and threads may share one.
 #pragma once
 
 #include <any>
@@ -15,7 +15,7 @@
 
 namespace tolk::engine {
 
-// What a replay expects of an input.
+// What a replay requires of an input.
 struct InputInfo {
   UOp view;
   std::vector<std::string> vars;
@@ -37,6 +37,14 @@ enum class StorageRole {
 };
 struct JitStorage {
   UOp node; // a BUFFER
+  StorageRole role;
+};
+// The same in a file (engine/capture/saved_capture.h).
+struct SavedStorage {
+  int64_t slot; // where it was saved
+  DType dtype;
+  int64_t elements;   // of each shard
+  std::string device; // a list for several; as remapped
   StorageRole role;
 };
 

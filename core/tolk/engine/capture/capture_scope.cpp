@@ -16,7 +16,7 @@ std::vector<Capturer>& registry() {
   return all;
 }
 
-// Of what the newest capture makes itself.
+// The first that belong to the newest capture.
 thread_local uint64_t first_version = 0;
 thread_local int64_t first_slot = 0;
 
@@ -37,7 +37,6 @@ CaptureScope::CaptureScope(Capturer capturer) : place_(registry().size()) {
   first_slot = fresh_user_slot();
 }
 
-// Scopes nest, so the own entry is the last one, and what were above it are gone.
 CaptureScope::~CaptureScope() { registry().resize(place_); }
 
 bool is_capturing() { return !registry().empty() && Config::current().capturing != 0; }

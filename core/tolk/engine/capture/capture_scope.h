@@ -1,14 +1,14 @@
-// Who gets the schedules of this thread: nobody, and they run; or a capturer, and they are written down.
+// Thread-local capture hook: schedules run, or a capturer records them.
 //
 //   std::vector<UOp> linears;
+//   auto record = [&](const UOp& linear, const engine::VarVals&) { linears.push_back(linear); };
 //   {
-//     engine::CaptureScope scope([&](const UOp& linear, const engine::VarVals&) { linears.push_back(linear);
-//     }); y.realize();   // schedules, records its result on the nodes, runs nothing
+//     engine::CaptureScope scope(record);
+//     y.realize(); // schedules, links the nodes to their results, runs nothing
 //   }
 //
-// The registry is a stack of the thread: only its newest entry is asked. Schedules that reach a capturer have
-// no memory plan, since one plan for all of a capture's schedules is better and is made later. Copies and
-// launches that code issues directly run at once, captured or not.
+// Capturers are a stack per thread; the newest gets the schedules. These have no memory plan, because a capture
+// plans memory once for all of its schedules. Copies and launches that code issues directly always run at once.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ using Capturer = std::function<void(const UOp& linear, const VarVals& vars)>;
 // The capturers of this thread, the newest last.
 TOLK_API const std::vector<Capturer>& capturing();
 
-// Installs a capturer for its own lifetime; takes away its own entry, whatever else happened meanwhile.
+// Installs a capturer while it lives. Scopes nest.
 class TOLK_API CaptureScope {
 public:
   explicit CaptureScope(Capturer capturer);
@@ -45,16 +45,16 @@ TOLK_API bool is_capturing();
 // Whether a write was assigned, or a BUFFER made, before this thread's newest capture began.
 TOLK_API bool is_older_than_capture(const UOp& u);
 
-// Storage of what this thread computed at once, by CAPTURING=0, since its newest capture began: that replays
-// read its value is what was asked for.
+// Storage of values that this thread computed at once, under CAPTURING=0, since its newest capture began. Replays
+// may read these values.
 TOLK_API void note_uncaptured(const UOp& buffer);
 TOLK_API bool was_uncaptured(const UOp& buffer);
 
-// Hands a schedule to the newest capturer; there must be one. A schedule without calls is dropped.
+// Passes a schedule to the newest capturer; there must be one. A schedule without calls is dropped.
 TOLK_API void capture(const UOp& linear, const VarVals& vars);
 
-// Throws JitError while a capture is going on, unless UNSAFE_ALLOW_JIT_BUFFER is set: what the host reads
-// then, `what` in the message, is older than what the replays will compute.
+// Throws JitError inside a capture, unless UNSAFE_ALLOW_JIT_BUFFER is set: the host would read values older than
+// those that replays compute. `what` begins the message.
 TOLK_API void require_not_capturing(std::string_view what);
 
 } // namespace tolk::engine

@@ -80,11 +80,8 @@ Function::Result Function::call(const Claim&, const JitInputs& inputs, const Res
     throw JitError("didn't JIT anything! CAPTURING=0 is set, so that the kernels of the function would run "
                    "at once and the capture would stay empty. Unset it for this call, or set JIT=0 to run "
                    "the function without capturing");
-  std::any value;
-  CaptureParts parts = record({options_.device, options_.to_program, options_.prune, options_.hold_reachable},
-                              inputs, buffers, held, [&] { value = options_.function(inputs); });
-  parts.value = options_.kept ? options_.kept(std::move(value), inputs, parts.returned) : std::move(value);
-  auto fresh = std::make_shared<Replay>(std::make_shared<const Capture>(std::move(parts)));
+  auto fresh =
+      std::make_shared<Replay>(std::make_shared<const Capture>(record(options_, inputs, buffers, held)));
   fresh->run(inputs, buffers, wait);
   replay_ = std::move(fresh);
   cnt_ = 2;

@@ -1,30 +1,26 @@
-// A function that runs twice, once as it is and once while it is recorded; from then on only its kernels run.
+// A captured function at the level of storage nodes. Tensor programs use tensor/jit.h.
 //
-//   Function f = Function::create({.function = [](const JitInputs& in) { ... realize ... return result; }});
-//   Function::Result r = f.call(f.claim(), whole_inputs({x}), known_storage);
+//   Function f = Function::create({.function = [&](const JitInputs& in) { return std::any(step(in)); }});
+//   Function::Result r = f.call(f.claim(), whole_inputs(std::vector{x}), known_storage);
 //
-// Tensor programs use tensor/jit.h; this is the part below it, which knows storage nodes only. The function's
-// effects must go through tensors: host code, branches and constants are frozen as of the recording.
-//
-// Call 1 (Warmup) runs the function. Call 2 (Capture) runs it once more and takes what it schedules: inputs
-// become PARAMs, kernels are compiled, temporaries share an arena, runs of kernels become graphs; then that is
-// replayed. Later calls (Exec) check their inputs and replay. A call that is refused has no effect, a call that
-// fails leaves the phase as it was.
+// Call 1 (Warmup) runs the function. Call 2 (Capture) runs it again and records its schedules: inputs become
+// PARAMs, kernels are compiled, temporaries share an arena, sequences of kernels become graphs; then it replays
+// them. Later calls (Exec) check their inputs and replay. The function's effects must go through tensors: host
+// code, branches and constants are frozen at the capture. A call that is refused has no effect; a call that fails
+// does not change the phase.
 //
 // One thread at a time may use one object; different objects, also on one device, any threads.
 #pragma once
 
 #include <any>
 #include <atomic>
-#include <functional>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/capture/capture.h"
+#include "tolk/engine/capture/record.h"
 #include "tolk/engine/capture/replay.h"
 
 namespace tolk::engine {
@@ -33,21 +29,7 @@ enum class Phase : int { Warmup, Capture, Exec };
 
 class TOLK_API Function {
 public:
-  struct Options {
-    std::string device = {};   // for nodes without a device; empty: the default one at the capture
-    ToProgram to_program = {}; // empty: the engine's own
-    std::function<std::any(const JitInputs& inputs)> function = {};
-    std::shared_ptr<const Capture> captured = {}; // replays from the first call on
-    // Kernels that no input reaches run once, at the capture. Assumes that nothing else changes buffers
-    // between calls.
-    bool prune = false;
-    // Besides what `held` names, every buffer that something outside of the captured schedules still refers
-    // to when the function has returned keeps its contents after the call.
-    bool hold_reachable = false;
-    // What replays return, made from what the recorded call returned; adds inputs that are part of it to
-    // `returned`. Empty: that value.
-    std::function<std::any(std::any value, const JitInputs& inputs, std::vector<size_t>& returned)> kept = {};
-  };
+  using Options = FunctionOptions;
   // Throws InvalidArgument "need either a function or a CapturedJit".
   static Function create(Options options);
   Function(Function&& other) noexcept; // of an object that is in no call
@@ -68,14 +50,14 @@ public:
   Claim claim() { return Claim(*this); }
 
   struct Result {
-    // Whether the function ran and was not captured: `value` is what it returned. Otherwise the call's value is
-    // captured()->value(), the same at every replay, and `value` is empty.
+    // Whether the function ran and was not captured: `value` is its result. Otherwise `value` is empty, and the
+    // result of every replay is captured()->value().
     bool ran = false;
     std::any value = {};
   };
-  // `buffers` is asked for every input at every replay, and once, at the capture, for every other node; what
-  // it knows keeps its identity and its contents, as do the nodes of `held`. With `wait` the work is done
-  // when the call returns. JIT=0 runs the function at every call, unless there is none.
+  // Every replay asks `buffers` for the inputs; the capture also asks it for every other node. Nodes that it knows
+  // and nodes of `held` keep their identity and contents. With `wait` the work is complete when the call returns.
+  // JIT=0 runs the function, where there is one, at every call.
   //
   // Throws JitError "having TinyJit inside another TinyJit is not supported", "didn't JIT anything!",
   // `variable "n" is bound inside the jitted function but is not an input`, "that another thread computed

@@ -2,37 +2,35 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <unordered_set>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture/bound_storage.h"
 #include "tolk/engine/capture/capture_scope.h"
 #include "tolk/engine/capture/prune.h"
 #include "tolk/engine/compile/lower_linear.h"
-#include "tolk/engine/run/binding.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/run_linear.h"
 #include "tolk/schedule/tensor/realized.h"
 #include "tolk/uop/build.h"
-#include "tolk/uop/state.h"
+#include "tolk/uop/storage_ref.h"
 #include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
 namespace {
 
-using Nodes = std::unordered_set<UOp, UOpHash>;
-
 // The calls with every BUFFER of the map replaced in their arguments; bodies name none.
-std::vector<UOp> with_storage(const std::vector<UOp>& calls, const UOpMap& map) {
-  if (map.empty()) return calls;
+std::vector<UOp> replaced(const std::vector<UOp>& calls, const UOpMap& map) {
   std::vector<UOp> out, src;
   for (const UOp& call : calls) {
     src.assign({UOp(call.src(0))});
-    for (const UOp& argument : call.src().subspan(1)) src.push_back(substitute(argument, map));
+    for (const UOp& argument : call.src().subspan(1))
+      src.push_back(with_storage(argument, [&](const UOp& base) {
+        auto it = map.find(base);
+        return it == map.end() ? UOp() : it->second;
+      }));
     out.push_back(with_sources(call, src));
   }
   return out;
@@ -40,7 +38,7 @@ std::vector<UOp> with_storage(const std::vector<UOp>& calls, const UOpMap& map) 
 
 std::vector<UOp> buffers_of(const std::vector<UOp>& calls) {
   std::vector<UOp> out;
-  Nodes seen;
+  NodeSet seen;
   for (const UOp& call : calls)
     for (const UOp& argument : call.src().subspan(1))
       for (const UOp& base : bases_of(argument))
@@ -52,32 +50,32 @@ UOp same_with_slot(const UOp& buffer, int64_t slot) {
   return buffer_node(slot, buffer.dtype(), elements_of(buffer), device_text(buffer));
 }
 
-// Replaces those buffers that nothing but the calls refers to by internal ones, and gives the others. A node
-// dies with its last handle: the calls are rewritten to stand-ins, their handles go, and a node that is still
-// there with its old id was referred to. The caller must have no handle on a candidate.
-std::vector<UOp> part_unreferred(std::vector<UOp>& calls, std::vector<UOp> candidates) {
+// Replaces the buffers that only the calls refer to by internal ones, and returns the others. A node dies with its
+// last handle: the calls are rewritten to placeholders and release their handles, and a node that still exists with
+// its old id has another owner. The caller must have no handle on a candidate.
+std::vector<UOp> release_unreferred(std::vector<UOp>& calls, std::vector<UOp> candidates) {
   struct Candidate {
     uint64_t id;
     int64_t slot;
-    UOp stand_in;
+    UOp placeholder;
   };
   std::vector<Candidate> all;
   UOpMap map;
   for (const UOp& b : candidates) {
-    UOp stand_in = same_with_slot(b, fresh_internal_slot());
-    all.push_back({b.id(), slot_of(b), stand_in});
-    map[b] = stand_in;
+    UOp placeholder = same_with_slot(b, fresh_internal_slot());
+    all.push_back({b.id(), slot_of(b), placeholder});
+    map[b] = placeholder;
   }
-  calls = with_storage(calls, map);
+  calls = replaced(calls, map);
   candidates.clear(), map.clear();
   std::vector<UOp> referred;
   for (const Candidate& c : all) {
-    UOp again = same_with_slot(c.stand_in, c.slot);
+    UOp again = same_with_slot(c.placeholder, c.slot);
     if (again.id() != c.id) continue;
     referred.push_back(again);
-    map[c.stand_in] = again;
+    map[c.placeholder] = again;
   }
-  calls = with_storage(calls, map);
+  calls = replaced(calls, map);
   return referred;
 }
 
@@ -94,7 +92,7 @@ std::vector<JitVariable> variables_of(const std::vector<UOp>& calls) {
   return out;
 }
 
-// What runs recorded, in order, and the values of the variables that it used.
+// The schedules of the recorded call in order, and the values of the variables that they use.
 struct Recording {
   std::vector<UOp> linears;
   std::vector<VarVals> vars;
@@ -129,7 +127,7 @@ struct Recording {
   }
 };
 
-// A failed capture leaves results recorded on nodes that nothing computed yet.
+// A failed capture has linked nodes to results that were not computed yet: computes them.
 void run_recorded(Device& on, const ToProgram& to_program, const Recording& recording) noexcept {
   try {
     for (size_t i = 0; i < recording.linears.size(); ++i) {
@@ -143,29 +141,27 @@ void run_recorded(Device& on, const ToProgram& to_program, const Recording& reco
   }
 }
 
-// Which links from values to storage the scheduling of a capture may follow. A value that depends on an input
-// and was computed before the capture, as happens when both calls get the same tensors and something kept the
-// first one's graph, would be missing from the replay.
+// Whether the storage of a node has contents.
+bool is_computed(const UOp& base) {
+  std::optional<AnyBuffer> known = known_storage(base);
+  return known && std::ranges::any_of(shards(*known), [](const BufferRef& b) { return b->is_allocated(); });
+}
+
+// Which links from values to storage the scheduling of a capture may follow. A value that depends on an input and
+// was computed before the capture would be missing from the replay. That happens when both calls get the same
+// tensors and the graph of the first is still referred to.
 class Links {
 public:
-  explicit Links(const Nodes& inputs) : inputs_(inputs) {}
+  explicit Links(const NodeSet& inputs) : inputs_(inputs) {}
 
   bool follow(const UOp& value, const UOp& storage) {
     if (value.is(Op::AFTER)) return true; // a write equals no other: once recorded, it was this one
     UOp base = base_of(storage);
-    if (inputs_.contains(base) || !depends(value)) return true;
-    std::optional<AnyBuffer> known = known_storage(base);
-    if (!known) return true; // this capture recorded it
-    for (const BufferRef& b : shards_of(*known))
-      if (b->is_allocated()) return false;
-    return true;
+    return inputs_.contains(base) || !depends(value) || !is_computed(base); // else this capture recorded it
   }
 
 private:
-  static UOp base_of(UOp storage) {
-    while (storage.nsrc() > 0) storage = UOp(storage.src(0));
-    return storage;
-  }
+  static UOp base_of(const UOp& storage) { return bases_of(storage).at(0); }
   bool is_input(const UOp& u) const {
     if (inputs_.contains(u)) return true;
     const schedule::Realized* realized = schedule::realized_link(u);
@@ -195,55 +191,37 @@ private:
     return known_.at(value);
   }
 
-  const Nodes& inputs_;
+  const NodeSet& inputs_;
   std::unordered_map<UOp, bool, UOpHash> known_;
 };
 
 int capture_beam(const Config& config) { return int(config.jit_beam >= 0 ? config.jit_beam : config.beam); }
 
-// Storage that came to its contents while the capture went on and not by what it recorded: another thread's
-// work. Replays would read what it was at the capture. What they also write is theirs from then on.
-void refuse_foreign(const std::vector<UOp>& calls, const Nodes& inputs) {
-  Nodes written;
-  std::vector<UOp> read;
-  for (const UOp& call : calls) {
-    CallAccess access = access_of(call);
-    for (size_t i = 0; i < access.arguments.size(); ++i)
-      for (const UOp& base : bases_of(access.arguments[i])) {
-        if (!base.is(Op::BUFFER) || is_older_than_capture(base) || inputs.contains(base)) continue;
-        if (access.writes[i])
-          written.insert(base);
-        else if (device_text(base) != "HOST")
-          read.push_back(base);
-      }
-  }
-  for (const UOp& base : read) {
-    if (written.contains(base) || was_uncaptured(base)) continue;
-    std::optional<AnyBuffer> known = known_storage(base);
-    if (!known) continue;
-    int64_t elements = elements_of(base);
-    const std::string& where = device_text(base);
-    for (const BufferRef& b : shards_of(*known))
-      if (b->is_allocated())
-        throw JitError("a captured kernel reads " + std::to_string(elements) + " " + name(base.dtype()) +
-                       " on " + where +
-                       " that another thread computed while the function was captured, so every replay would "
-                       "read this one value. Compute it in the function itself, or before the call and pass "
-                       "it as an input");
-  }
+// Throws when a call reads storage that got its contents while the capture went on and not by what it recorded: from
+// another thread. Replays would read the contents of the capture. Storage that they write as well is their own.
+void refuse_foreign(const std::vector<UOp>& calls, const NodeSet& inputs) {
+  NodeSet written = written_by(calls);
+  for (const UOp& call : calls)
+    each_base(access_of(call), [&](const BaseAccess& a) {
+      const UOp& base = a.base;
+      if (a.writes || !base.is(Op::BUFFER) || is_older_than_capture(base) || inputs.contains(base) ||
+          device_text(base) == "HOST" || written.contains(base) || was_uncaptured(base) || !is_computed(base))
+        return;
+      int64_t elements = elements_of(base);
+      const std::string& where = device_text(base);
+      throw JitError("a captured kernel reads " + std::to_string(elements) + " " + name(base.dtype()) +
+                     " on " + where +
+                     " that another thread computed while the function was captured, so every replay would "
+                     "read this one value. Compute it in the function itself, or before the call and pass "
+                     "it as an input");
+    });
 }
 
-// What the function leaves behind names storage as it is now, and reads it as the last replay, or whoever
-// wrote it since, left it. Others from now on name storage that replays only read as a version of its own, so
-// that what they build is not taken for that.
+// Values that the function leaves behind name the present version of storage; they read what the last replay, or a
+// later write, left there. Storage that replays only read gets a new version, so that nodes built from now on differ
+// from these.
 void keep_versions(const std::vector<UOp>& calls) {
-  Nodes written;
-  for (const UOp& call : calls) {
-    CallAccess access = access_of(call);
-    for (size_t i = 0; i < access.arguments.size(); ++i)
-      for (const UOp& base : bases_of(access.arguments[i]))
-        if (access.writes[i]) written.insert(base);
-  }
+  NodeSet written = written_by(calls);
   for (const UOp& node : buffers_of(calls)) {
     if (slot_of(node) < 0) continue;
     StorageVersion& version = version_of(node);
@@ -253,10 +231,10 @@ void keep_versions(const std::vector<UOp>& calls) {
   }
 }
 
-// What recording and lowering one call of a function share.
+// Records and lowers one call of a function.
 class Recorder {
 public:
-  Recorder(const RecordOptions& options, const JitInputs& inputs, const Resolver& buffers)
+  Recorder(const FunctionOptions& options, const JitInputs& inputs, const Resolver& buffers)
       : options_(options), inputs_(inputs), buffers_(buffers) {
     parts_.device = options.device.empty() ? default_device() : options.device;
     parts_.to_program = options.to_program;
@@ -265,8 +243,8 @@ public:
     input_set_.insert(input_nodes_.begin(), input_nodes_.end());
   }
 
-  CaptureParts run(const HeldNodes& held, const std::function<void()>& body) {
-    std::vector<UOp> calls = recorded(body);
+  CaptureParts run(const HeldNodes& held) {
+    std::vector<UOp> calls = recorded();
     keep_versions(calls);
     pin_storage(calls, held);
     parts_.variables = variables_of(calls);
@@ -281,14 +259,15 @@ public:
     lower.batch = true;
     Lowered lowered = lower_linear(ambient(), linear(calls), lower);
     parts_.planned = std::move(lowered.planned), parts_.linear = std::move(lowered.linear);
+    if (options_.kept) parts_.value = options_.kept(std::move(parts_.value), inputs_, parts_.returned);
     return std::move(parts_);
   }
 
 private:
   Device& ambient() const { return tolk::device(parts_.device); }
 
-  // Runs the function; gives the calls that it scheduled.
-  std::vector<UOp> recorded(const std::function<void()>& body) {
+  // Runs the function and returns the calls that it scheduled.
+  std::vector<UOp> recorded() {
     Recording recording;
     try {
       {
@@ -296,7 +275,7 @@ private:
         schedule::RealizedFilter filter(
             [&](const UOp& value, const UOp& storage) { return links.follow(value, storage); });
         CaptureScope scope(recording.capturer());
-        body();
+        parts_.value = options_.function(inputs_);
       }
       if (recording.linears.empty())
         throw JitError(
@@ -313,8 +292,8 @@ private:
     return recording.calls();
   }
 
-  // Inputs, what the caller holds and what the resolver knows keep their identity. The rest becomes internal,
-  // except what something outside of the calls refers to when that is asked for.
+  // Inputs, nodes that the caller holds and nodes that the resolver knows keep their storage. The rest becomes
+  // internal; with `hold_reachable` only what nothing outside the calls refers to.
   void pin_storage(std::vector<UOp>& calls, const HeldNodes& held) {
     pinned_ = input_set_;
     if (held)
@@ -331,15 +310,15 @@ private:
       }
     }
     if (options_.hold_reachable) {
-      for (const UOp& node : part_unreferred(calls, std::move(others))) pinned_.insert(node);
+      for (const UOp& node : release_unreferred(calls, std::move(others))) pinned_.insert(node);
       return;
     }
     UOpMap map;
     for (const UOp& node : others) map[node] = same_with_slot(node, fresh_internal_slot());
-    calls = with_storage(calls, map);
+    calls = replaced(calls, map);
   }
 
-  // Runs the calls that no input reaches, and gives the others.
+  // Runs the calls that no input reaches, and returns the others.
   UOp pruned(const UOp& compiled) {
     Pruned parted = prune_linear(compiled, input_nodes_, std::vector<UOp>(pinned_.begin(), pinned_.end()));
     log::debug(1, "pruned from " + std::to_string(compiled.nsrc()) + " -> " +
@@ -348,7 +327,7 @@ private:
       throw JitError("didn't JIT anything! No kernel depends on an input, and pruning keeps no others");
     if (parted.once.nsrc() == 0) return parted.kept;
     BufferBinding binding(ambient());
-    for (const auto& [node, buffer] : parts_.bound) seed_any(binding, node, buffer);
+    for (const auto& [node, buffer] : parts_.bound) binding.seed(node, buffer);
     for (const UOp& node : buffers_of(calls_of(parted.once))) {
       if (input_set_.contains(node)) continue;
       pinned_.insert(node), parts_.once.push_back(node);
@@ -361,12 +340,12 @@ private:
     return parted.kept;
   }
 
-  const RecordOptions& options_;
+  const FunctionOptions& options_;
   const JitInputs& inputs_;
   const Resolver& buffers_;
   CaptureParts parts_;
   std::vector<UOp> input_nodes_;
-  Nodes input_set_, pinned_; // pinned: keeps its storage
+  NodeSet input_set_, pinned_; // pinned: keeps its storage
 };
 
 } // namespace
@@ -380,12 +359,12 @@ UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts) {
     parts.expected.push_back({input.view, input.vars, elements_of(node), node.dtype(), device_text(node)});
   }
   parts.names = inputs.names;
-  return linear(with_storage(calls_of(list), params));
+  return linear(replaced(calls_of(list), params));
 }
 
-CaptureParts record(const RecordOptions& options, const JitInputs& inputs, const Resolver& buffers,
-                    const HeldNodes& held, const std::function<void()>& body) {
-  return Recorder(options, inputs, buffers).run(held, body);
+CaptureParts record(const FunctionOptions& options, const JitInputs& inputs, const Resolver& buffers,
+                    const HeldNodes& held) {
+  return Recorder(options, inputs, buffers).run(held);
 }
 
 } // namespace tolk::engine

@@ -1,40 +1,25 @@
 #include "tolk/engine/capture/replay.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture/bound_storage.h"
-#include "tolk/engine/capture/prune.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/run_linear.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/state.h"
-#include "tolk/uop/traverse.h"
 
 namespace tolk::engine {
 namespace {
 
-bool overlap(uint64_t a, uint64_t a_end, uint64_t b, uint64_t b_end) { return a < b_end && b < a_end; }
-
-bool overlap(const AnyBuffer& a, const AnyBuffer& b) {
-  for (const BufferRef& x : shards_of(a))
-    for (const BufferRef& y : shards_of(b))
-      if (x->base_id() == y->base_id() &&
-          overlap(x->offset(), x->offset() + x->bytes(), y->offset(), y->offset() + y->bytes()))
-        return true;
-  return false;
-}
-
-// The input's storage with fresh contents-to-be, on the same devices.
+// Storage for a copy of the input, on the same devices.
 AnyBuffer like(const AnyBuffer& buffer) {
   std::vector<BufferRef> fresh;
-  for (const BufferRef& b : shards_of(buffer))
-    fresh.push_back(make_buffer(b->device(), b->dtype(), b->count()));
-  if (std::holds_alternative<BufferRef>(buffer)) return fresh[0];
+  for (const BufferRef& b : shards(buffer)) fresh.push_back(make_buffer(b->device(), b->dtype(), b->count()));
+  if (!is_multi(buffer)) return fresh[0];
   return MultiBuffer::of_bufs(std::move(fresh));
 }
 
@@ -42,10 +27,10 @@ AnyBuffer like(const AnyBuffer& buffer) {
 
 Replay::Replay(std::shared_ptr<const Capture> capture)
     : capture_(std::move(capture)), ambient_(tolk::device(capture_->device())), binding_(ambient_) {
-  for (const auto& [node, buffer] : capture_->parts().bound) seed_any(binding_, node, buffer);
+  for (const auto& [node, buffer] : capture_->parts().bound) binding_.seed(node, buffer);
   devices_ = devices_of(capture_->planned_linear());
   staging_.resize(capture_->expected().size());
-  find_static_ranges();
+  find_static_uses();
   for (const JitStorage& s : capture_->storage())
     if (capture_->is_updated_arena(s.node)) binding_.buffer_of_node(s.node);
 }
@@ -62,19 +47,20 @@ void Replay::synchronize() noexcept {
   }
 }
 
-void Replay::find_static_ranges() {
-  std::unordered_set<UOp, UOpHash> arenas;
+void Replay::find_static_uses() {
+  NodeSet arenas;
   for (const JitStorage& s : capture_->storage())
     if (s.role == StorageRole::Arena) arenas.insert(s.node);
   for (const UOp& call : calls_of(capture_->planned_linear(), true)) {
     CallAccess access = access_of(call);
     for (size_t i = 0; i < access.arguments.size(); ++i) {
       const UOp& argument = access.arguments[i];
-      if (reaches_param(argument)) continue;
-      std::vector<UOp> bases = bases_of(argument);
-      if (std::any_of(bases.begin(), bases.end(), [&](const UOp& b) { return arenas.contains(b); })) continue;
-      for (const BufferRef& b : shards_of(resolve_buffer(binding_, {}, argument)))
-        static_ranges_[b->base_id()].push_back({b->offset(), b->offset() + b->bytes(), access.writes[i]});
+      if (std::ranges::any_of(bases_of(argument),
+                              [&](const UOp& b) { return b.is(Op::PARAM) || arenas.contains(b); }))
+        continue;
+      AnyBuffer buffer = resolve_buffer(binding_, {}, argument);
+      for (const BufferRef& b : shards(buffer))
+        static_uses_[b->base_id()].push_back(use_of(*b, access.writes[i]));
     }
   }
 }
@@ -86,7 +72,7 @@ std::vector<AnyBuffer> Replay::resolved(const JitInputs& inputs, const Resolver&
     const UOp& node = inputs.inputs[i].storage;
     std::optional<AnyBuffer> found = buffers ? buffers(node) : std::nullopt;
     if (!found || !has_value(*found)) throw JitError("input " + std::to_string(i) + " has no backing buffer");
-    for (const BufferRef& b : shards_of(*found))
+    for (const BufferRef& b : shards(*found))
       if (b->bytes() < storage_bytes(node.dtype(), uint64_t(elements_of(node))))
         throw JitError("input " + std::to_string(i) + " has no backing buffer of " +
                        std::to_string(elements_of(node)) + " elements: its storage has " +
@@ -102,17 +88,18 @@ void Replay::copy_aliased_inputs(std::vector<AnyBuffer>& buffers) {
   std::vector<size_t> to_copy;
   for (size_t i = 0; i < buffers.size(); ++i) {
     bool copied = false;
-    for (const BufferRef& b : shards_of(buffers[i])) {
-      auto it = static_ranges_.find(b->base_id());
-      if (it == static_ranges_.end()) continue;
-      for (const Range& range : it->second) {
-        if (!overlap(b->offset(), b->offset() + b->bytes(), range.begin, range.end)) continue;
-        if (capture_->writes_input(i))
+    for (const BufferRef& b : shards(buffers[i])) {
+      auto it = static_uses_.find(b->base_id());
+      if (it == static_uses_.end()) continue;
+      const StorageUse input = use_of(*b, capture_->writes_input(i));
+      for (const StorageUse& use : it->second) {
+        if (!input.range.overlaps(use.range)) continue;
+        if (input.written)
           throw JitError("input " + std::to_string(i) + " aliases a buffer the captured schedule " +
-                         (range.written ? "writes" : "reads") +
+                         (use.written ? "writes" : "reads") +
                          " and is updated in place; a copy would lose the update. Pass a clone(), or capture "
                          "with inputs that share storage in the same way");
-        copied |= range.written;
+        copied |= use.written;
       }
     }
     if (copied) to_copy.push_back(i);
@@ -130,7 +117,7 @@ void Replay::copy_aliased_inputs(std::vector<AnyBuffer>& buffers) {
                      "result of an earlier one. Pass a clone()");
   for (size_t i : to_copy) {
     if (!has_value(staging_[i])) staging_[i] = like(buffers[i]);
-    std::vector<BufferRef> to = shards_of(staging_[i]), from = shards_of(buffers[i]);
+    std::span<const BufferRef> to = shards(staging_[i]), from = shards(buffers[i]);
     for (size_t s = 0; s < to.size(); ++s) from[s]->allocate(), copy_buffer(*to[s], *from[s]);
     buffers[i] = staging_[i];
     ++input_copies_;
@@ -163,7 +150,8 @@ void Replay::free_intermediates() {
       binding_.remove(s.node); // the next replay makes another
       if (capture_->is_updated_arena(s.node)) binding_.buffer_of_node(s.node);
     } else if (s.role == StorageRole::Written) {
-      for (const BufferRef& b : shards_of(binding_.buffer_of_node(s.node)))
+      AnyBuffer buffer = binding_.buffer_of_node(s.node);
+      for (const BufferRef& b : shards(buffer))
         if (b->is_allocated() && !b->imported()) b->release(); // imported memory is not ours to give
     }
   }

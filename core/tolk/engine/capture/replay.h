@@ -1,4 +1,4 @@
-// One replay's state: the storage that a capture's kernels run on, and the copies of inputs that overlap it.
+// The state of one replay: the storage that a capture's kernels run on, and copies of inputs that overlap it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "tolk/base/api.h"
 #include "tolk/engine/capture/capture.h"
 #include "tolk/engine/run/binding.h"
+#include "tolk/engine/run/storage_range.h"
 
 namespace tolk::engine {
 
@@ -39,13 +40,7 @@ public:
   void free_intermediates();
 
 private:
-  struct Range {
-    uint64_t begin, end;
-    bool written;
-  };
-  using Ranges = std::unordered_map<uint64_t, std::vector<Range>>; // by base buffer
-
-  void find_static_ranges();
+  void find_static_uses();
   std::vector<AnyBuffer> resolved(const JitInputs& inputs, const Resolver& buffers) const;
   void copy_aliased_inputs(std::vector<AnyBuffer>& buffers);
   void synchronize() noexcept;
@@ -53,7 +48,8 @@ private:
   std::shared_ptr<const Capture> capture_;
   Device& ambient_;
   std::vector<std::string> devices_;
-  Ranges static_ranges_; // what calls touch besides inputs
+  // Of storage that is neither input nor arena, by Buffer::base_id.
+  std::unordered_map<uint64_t, std::vector<StorageUse>> static_uses_;
   std::vector<AnyBuffer> staging_;
   uint64_t input_copies_ = 0;
   BufferBinding binding_; // last: destroyed first, with its graphs

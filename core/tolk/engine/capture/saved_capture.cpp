@@ -11,7 +11,6 @@
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/capture/bound_storage.h"
 #include "tolk/engine/capture/bounded_kernel.h"
 #include "tolk/engine/capture/saved_check.h"
 #include "tolk/engine/capture/saved_program.h"
@@ -47,8 +46,10 @@ void write_storage(PackWriter& out, Replay& replay, const Contents& c) {
       .text(device_text(c.node));
   out.number(int64_t(c.role));
   std::vector<BufferRef> parts;
-  if (c.keep) parts = shards_of(replay.binding().buffer_of_node(c.node));
-  std::erase_if(parts, [](const BufferRef& b) { return !b->is_allocated(); });
+  if (c.keep) {
+    AnyBuffer buffer = replay.binding().buffer_of_node(c.node);
+    std::ranges::copy_if(shards(buffer), std::back_inserter(parts), &Buffer::is_allocated);
+  }
   out.list(parts, [](PackWriter& w, const BufferRef& b) {
     std::string bytes(b->bytes(), '\0');
     if (!bytes.empty()) b->copy_out(std::as_writable_bytes(std::span(bytes)));
@@ -294,7 +295,7 @@ private:
 
 AnyBuffer filled(const UOp& node, const std::vector<std::string>& contents) {
   AnyBuffer buffer = slot_of(node) < 0 ? make_storage(node) : any_buffer_of(node);
-  std::vector<BufferRef> parts = shards_of(buffer);
+  std::span<const BufferRef> parts = shards(buffer);
   for (size_t i = 0; i < contents.size(); ++i) {
     parts[i]->allocate();
     if (!contents[i].empty()) parts[i]->copy_in(std::as_bytes(std::span(contents[i])));
@@ -309,7 +310,7 @@ AnyBuffer provided(const UOp& node, const SavedStorage& wanted, const LoadOption
     throw FormatError("buffer slot " + std::to_string(wanted.slot) + " unresolved: the capture reads " +
                       std::to_string(wanted.elements) + " " + name(wanted.dtype) + " on " + wanted.device +
                       " that the file does not hold; save it with its weights, or give LoadOptions::storage");
-  std::vector<BufferRef> parts = shards_of(*found);
+  std::span<const BufferRef> parts = shards(*found);
   std::vector<std::string> devices = split_devices(wanted.device);
   bool fits = parts.size() == devices.size();
   for (size_t i = 0; fits && i < parts.size(); ++i)

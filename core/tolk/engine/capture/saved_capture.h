@@ -1,20 +1,20 @@
-// Captured functions as bytes: what a capture compiled, for another process to replay.
+// Captures as files, for another process to replay.
 //
-//   std::string file = save_capture(*f.replay());                    // after the second call
-//   LoadedCapture loaded = load_capture(file);                       // elsewhere
-//   Function f = Function::create({.captured = std::make_shared<const Capture>(std::move(loaded.parts))});
+//   std::string file = save_capture(*f.replay());  // after the second call
+//   LoadedCapture loaded = load_capture(file);     // in another process
+//   Replay replay(std::make_shared<const Capture>(std::move(loaded.parts)));
 //
 // A file holds the planned LINEAR, the kernels as graphs and as compiled code, and a table of the storage that
-// replays use besides their inputs. Loading takes a kernel's code from the compile cache, where its graph
-// finds it, or compiles it; `trust_code` takes the code in the file. Settings that change code have the values
-// of the save, except those that this process sets to something else than their default (NOOPT=1, another
-// TARGET). How work was divided into kernels stays in any case, and a warning says so where a setting asks for
-// something else (SPLIT_REDUCE). Device graphs are not in the file: each machine batches for itself.
+// replays use besides their inputs. Loading takes a kernel's code from the compile cache, which is keyed by the
+// kernel's graph, or compiles it; with `trust_code` it takes the code in the file. Settings that change code have the
+// values of the save, except those that this process sets (NOOPT=1, another TARGET). The division of work into
+// kernels is fixed, and a setting that asks for another (SPLIT_REDUCE) causes a warning. Device graphs are not in the
+// file: each process batches for itself.
 //
-// Contents of storage are kept where replays read what earlier ones left (StorageRole::State), and, when asked
-// for, where they only read (Weight). Everything that is loaded has its own slots, so loading twice gives two
-// independent captures. A file that is truncated, changed or of a newer version is a FormatError, thrown before
-// any device is opened. Checksums find accidents, not attacks; docs/security.md says what is trusted.
+// A file has the contents of storage that replays update (StorageRole::State) and, on request, of storage that they
+// only read (Weight). Loading gives all storage new slots, so loading twice gives two independent captures. A file
+// that is truncated, changed or of a newer version is a FormatError, thrown before any device is opened. Checksums
+// find accidents, not attacks; docs/security.md says what is trusted.
 #pragma once
 
 #include <functional>
@@ -33,32 +33,23 @@
 namespace tolk::engine {
 
 struct SaveOptions {
-  bool weights = false; // contents of storage that replays only read, too
-  // What the function returned, as nodes over storage of the capture, and bytes of the caller's that say how
-  // its value is made of them. Storage of a result that the capture does not touch is saved with contents.
+  bool weights = false; // also the contents of storage that replays only read
+  // The function's results as nodes over storage of the capture. Storage that only a result names is saved with its
+  // contents.
   std::vector<UOp> results = {};
-  std::string note = {};
+  std::string note = {}; // any bytes, for the caller
 };
 
 // Waits for the devices. Throws FormatError for a capture that calls functions of the host, and what reading
 // device memory throws.
 TOLK_API std::string save_capture(Replay& replay, const SaveOptions& options = {});
 
-// Storage in a file's table.
-struct SavedStorage {
-  int64_t slot; // where it was saved
-  DType dtype;
-  int64_t elements;   // of each shard
-  std::string device; // a list for several; as remapped
-  StorageRole role;
-};
-
 struct LoadOptions {
   // Other devices for those of the file; those not named stay.
   std::map<std::string, std::string> devices = {};
-  // For the device where the capture's storage without a device of its own was, unless `devices` has it.
+  // Replaces the capture's default device, unless `devices` has that.
   std::string device = {};
-  // Storage for what the file has no contents of and replays only read; of the size and dtype asked for.
+  // Storage that replays only read and the file has no contents of; of the size and dtype that are asked for.
   std::function<std::optional<AnyBuffer>(const SavedStorage&)> storage = {};
   // Whether the file's machine code may run. It can do whatever this process can: say so only for files that
   // you would run as a program.

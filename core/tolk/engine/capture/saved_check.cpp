@@ -5,7 +5,6 @@
 #include <set>
 
 #include "tolk/base/error.h"
-#include "tolk/engine/capture/prune.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -171,7 +170,7 @@ private:
       if (!std::ranges::equal(e.params, of_code, same)) bad("is launched with other parameters than it has");
       if (e.kernel->ir.name != e.info.name) bad("has the code of " + e.kernel->ir.name);
     }
-    size_t all = vars.size() + buffers; // a kernel in the flat form counts those that the launch fills, too
+    size_t all = vars.size() + buffers; // linearized kernel IR also counts those that the launch fills
     if (e.params.size() != buffers + values && e.params.size() != all)
       bad("has " + std::to_string(e.params.size()) + " parameters, its launch gives " +
           std::to_string(buffers + values));

@@ -1,4 +1,4 @@
-// What a saved capture says, and the checks that it passes before a device is opened. A file with right
+// The decoded contents of a saved capture, and their validation before a device is opened. A file with valid
 // checksums may still be wrong: written by a faulty program, or edited.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tolk/engine/capture/saved_capture.h"
+#include "tolk/engine/capture/capture.h"
 #include "tolk/engine/capture/saved_program.h"
 
 namespace tolk::engine {
@@ -29,9 +29,9 @@ struct SavedContents {
   std::string note;
 };
 
-// Holds every number, size and dtype against what it refers to, and every graph against the rules of its
-// stage. `remapped` gives the device that takes the place of one in the file. Throws FormatError that names
-// the section. What kernels compute is not checked; bounded_kernel.h sees to where they read and write.
+// Validates every number, size and dtype, and every graph by the rules of its stage. `remapped` gives the device that
+// replaces one in the file. Throws FormatError that names the section. What kernels compute is not checked;
+// bounded_kernel.h restricts where they read and write.
 void check_saved(const SavedContents& contents,
                  const std::function<std::string(const std::string&)>& remapped);
 

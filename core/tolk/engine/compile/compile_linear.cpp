@@ -13,11 +13,11 @@
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/local_size.h"
 #include "tolk/engine/compile/program_cache.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/key.h"
 #include "tolk/uop/print.h"
-#include "tolk/uop/storage_ref.h"
 
 namespace tolk::engine {
 namespace {
@@ -189,42 +189,7 @@ std::vector<Request> requests_of(const std::vector<UOp>& calls, Device& ambient,
   return requests;
 }
 
-void splice(const UOp& linear, std::vector<UOp>& out) {
-  for (const UOp& item : linear.src()) {
-    UOp at = item;
-    while (at.is(Op::END)) at = at.src(0);
-    if (at.is(Op::LINEAR))
-      splice(at, out);
-    else if (at.is(Op::CALL))
-      out.push_back(std::move(at));
-    else
-      throw InvalidArgument(std::string("expected CALL, got ") + name(at.op()) + ": " + print_line(at));
-  }
-}
-
 } // namespace
-
-bool may_alias(const UOp& sink, std::span<const UOp> arguments) {
-  std::vector<bool> written(arguments.size(), false);
-  for (const UOp& effect : sink.src()) {
-    UOp inner = effect;
-    while (inner.is(Op::END)) inner = inner.src(0);
-    if (!inner.is(Op::STORE) || !inner.src(0).is(Op::PARAM)) continue;
-    auto slot = size_t(slot_of(inner.src(0)));
-    if (slot < written.size()) written[slot] = true;
-  }
-  for (size_t i = 0; i < arguments.size(); ++i)
-    for (size_t j = i + 1; j < arguments.size(); ++j)
-      if ((written[i] || written[j]) && may_overlap(arguments[i], arguments[j])) return true;
-  return false;
-}
-
-std::vector<UOp> flat_calls(const UOp& linear) {
-  std::vector<UOp> calls;
-  calls.reserve(linear.nsrc());
-  splice(linear, calls);
-  return calls;
-}
 
 int beam_of(const UOp& sink) {
   std::span<const int64_t> ints = sink.arg().ints();
@@ -246,7 +211,7 @@ UOp compile_kernel(Device& device, const ToProgram& make_program, const UOp& sin
 UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& linear, std::optional<int> beam,
                    const Progress& progress, size_t* compiled) {
   if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to compile, got " + print_line(linear));
-  std::vector<UOp> calls = flat_calls(linear);
+  std::vector<UOp> calls = calls_of(linear);
   std::vector<size_t> owner;
   std::vector<Request> requests = requests_of(calls, ambient, beam, owner);
   std::vector<UOp> programs = compile_requests(requests, make_program, progress, compiled);
@@ -273,7 +238,7 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
 void cache_kernels(Device& ambient, const UOp& linear) {
   std::vector<size_t> owner;
   if (Config::current().compile_cache == 0) return;
-  for (const Request& r : requests_of(flat_calls(linear), ambient, {}, owner)) cached_or_compiled(r, true);
+  for (const Request& r : requests_of(calls_of(linear), ambient, {}, owner)) cached_or_compiled(r, true);
 }
 
 CacheStats cache_stats() {

@@ -51,13 +51,6 @@ TOLK_API CacheStats cache_stats();
 // usable.
 TOLK_API void clear_caches();
 
-// Whether a store of the kernel can reach the bytes of another argument of the call.
-TOLK_API bool may_alias(const UOp& sink, std::span<const UOp> arguments);
-
-// The calls of a LINEAR in order: nested LINEARs spliced, END(CALL) unwrapped. Throws InvalidArgument
-// "expected CALL, got <op>".
-TOLK_API std::vector<UOp> flat_calls(const UOp& linear);
-
 // The beam width that a kernel's SINK asks for; 0: none.
 TOLK_API int beam_of(const UOp& sink);
 TOLK_API UOp with_beam(const UOp& sink, int beam);

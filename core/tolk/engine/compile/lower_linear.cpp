@@ -1,8 +1,8 @@
 #include "tolk/engine/compile/lower_linear.h"
 
-#include "tolk/engine/capture/prune.h"
 #include "tolk/engine/compile/view_limits.h"
 #include "tolk/engine/graph/batch_graphs.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/schedule/memory/memory_plan.h"
 
 namespace tolk::engine {

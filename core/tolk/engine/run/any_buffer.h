@@ -21,5 +21,10 @@ inline std::span<const BufferRef> shards(const AnyBuffer& buffer) {
   return std::get<MultiBufferRef>(buffer)->shards();
 }
 std::span<const BufferRef> shards(const AnyBuffer&& buffer) = delete;
+// `count` elements of every buffer, from a byte offset on.
+inline AnyBuffer view_of(const AnyBuffer& buffer, DType dtype, uint64_t count, uint64_t offset) {
+  if (is_multi(buffer)) return std::get<MultiBufferRef>(buffer)->view(dtype, count, offset);
+  return view_buffer(std::get<BufferRef>(buffer), dtype, count, offset);
+}
 
 } // namespace tolk::engine

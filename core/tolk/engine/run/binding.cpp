@@ -28,14 +28,8 @@ void BufferBinding::put(const UOp& node, AnyBuffer buffer, bool seeded, bool mad
     entries_[it->second] = {node, std::move(buffer), seeded, made};
 }
 
-void BufferBinding::seed(const UOp& node, BufferRef buffer) {
-  TOLK_CHECK(node && buffer, "a binding needs a node and a buffer");
-  put(node, std::move(buffer), true, false);
-  changed();
-}
-
-void BufferBinding::seed_multi(const UOp& node, MultiBufferRef buffer) {
-  TOLK_CHECK(node && buffer, "a binding needs a node and a buffer");
+void BufferBinding::seed(const UOp& node, AnyBuffer buffer) {
+  TOLK_CHECK(node && has_value(buffer), "a binding needs a node and a buffer");
   put(node, std::move(buffer), true, false);
   changed();
 }

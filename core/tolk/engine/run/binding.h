@@ -34,9 +34,8 @@ public:
   BufferBinding& operator=(const BufferBinding&) = delete;
   Device& ambient() const { return ambient_; }
 
-  // Enters a buffer for the node, of any op, in place of what the node was resolved to before.
-  void seed(const UOp& node, BufferRef buffer);
-  void seed_multi(const UOp& node, MultiBufferRef buffer);
+  // Enters storage for the node, of any op, in place of what the node was resolved to before.
+  void seed(const UOp& node, AnyBuffer buffer);
   bool seeded(const UOp& node) const;
   // Removes the node's entry, seeded or created here.
   void remove(const UOp& node);

@@ -56,10 +56,8 @@ AnyBuffer make_storage(const UOp& storage, Device* ambient) {
 
 AnyBuffer any_buffer_of(const UOp& storage) {
   if (storage.is(Op::SLICE)) {
-    AnyBuffer source = any_buffer_of(storage.src(0));
     uint64_t count = uint64_t(elements_of(storage)), offset = uint64_t(storage.arg().i(0));
-    if (is_multi(source)) return std::get<MultiBufferRef>(source)->view(storage.dtype(), count, offset);
-    return view_buffer(std::get<BufferRef>(source), storage.dtype(), count, offset);
+    return view_of(any_buffer_of(storage.src(0)), storage.dtype(), count, offset);
   }
   TOLK_CHECK(storage.is(Op::BUFFER), "storage of a node is a BUFFER or a SLICE");
   StorageVersion& version = version_of(storage);

@@ -8,6 +8,7 @@
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/lower_linear.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/storage_range.h"
 #include "tolk/uop/build.h"
@@ -98,7 +99,7 @@ void add_arenas(const UOp& argument, std::vector<UOp>& arenas) {
 // The estimates of a graph call: the sum of its inner calls.
 Estimates graph_estimates(const UOp& call) {
   Estimates sum;
-  for (const UOp& inner : flat_calls(graph_linear(call))) {
+  for (const UOp& inner : calls_of(graph_linear(call))) {
     std::vector<UOp> arguments = buffer_arguments(inner);
     double n = arguments.empty() ? 1 : double(std::max<size_t>(argument_devices(arguments[0]).size(), 1));
     if (inner.src(0).is(Op::PROGRAM)) {
@@ -159,11 +160,11 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
                                const Progress& progress)
     : ambient_(ambient) {
   if (!linear.is(Op::LINEAR)) throw InvalidArgument("expected LINEAR to run, got " + print_line(linear));
-  check_bodies(flat_calls(linear), jit);
+  check_bodies(calls_of(linear), jit);
   compiled_ =
       jit ? linear : lower_linear(ambient, linear, {.to_program = make_program, .progress = progress}).linear;
   std::unordered_set<const UOpNode*> bound_later;
-  for (const UOp& call : flat_calls(compiled_)) {
+  for (const UOp& call : calls_of(compiled_)) {
     Step step = step_for(call, jit);
     for (const UOp& argument : step.arguments) {
       add_arenas(argument, arenas_);
@@ -174,7 +175,7 @@ PreparedLinear::PreparedLinear(Device& ambient, const ToProgram& make_program, c
     if (step.kind == Step::Kind::View) bound_later.insert(step.arguments[0].node());
     if (step.kind == Step::Kind::Graph) {
       step.estimates = graph_estimates(call);
-      for (const UOp& inner : flat_calls(graph_linear(call)))
+      for (const UOp& inner : calls_of(graph_linear(call)))
         for (const UOp& argument : buffer_arguments(inner)) add_arenas(argument, arenas_);
     }
     depends_ |= step.depends;

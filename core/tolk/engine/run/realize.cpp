@@ -215,7 +215,7 @@ std::vector<std::byte> read_bytes(const UOp& result) {
   UOp storage = contiguous_storage(result);
   TOLK_CHECK(storage, "only a contiguous result can be read");
   AnyBuffer any = any_buffer_of(storage);
-  BufferRef buffer = is_multi(any) ? std::get<MultiBufferRef>(any)->shard(0) : std::get<BufferRef>(any);
+  const BufferRef& buffer = shards(any)[0];
   std::vector<std::byte> bytes(buffer->bytes());
   if (bytes.empty()) return bytes;
   buffer->allocate();

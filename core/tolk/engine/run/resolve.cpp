@@ -35,9 +35,7 @@ AnyBuffer resolve_op(BufferBinding& binding, const ExecContext& context, const U
     return binding.buffer_of_node(node);
   case Op::SLICE: {
     auto offset = uint64_t(slice_offset(node)), count = uint64_t(elements_of(node));
-    AnyBuffer source = resolve_buffer(binding, context, node.src(0));
-    if (is_multi(source)) return std::get<MultiBufferRef>(source)->view(node.dtype(), count, offset);
-    return view_buffer(std::get<BufferRef>(source), node.dtype(), count, offset);
+    return view_of(resolve_buffer(binding, context, node.src(0)), node.dtype(), count, offset);
   }
   case Op::MSELECT: {
     AnyBuffer source = resolve_buffer(binding, context, node.src(0));
@@ -134,9 +132,7 @@ std::vector<std::vector<BufferRef>> unwrap_multi(std::span<const AnyBuffer> buff
     if (multi && !is_multi(buffers[i]))
       throw InvalidArgument("mixed single and multi-device buffers: argument " + std::to_string(i) +
                             " of a call is on one device, others are on " + std::to_string(positions));
-    for (size_t j = 0; j < positions; ++j)
-      groups[j].push_back(multi ? std::get<MultiBufferRef>(buffers[i])->shard(j)
-                                : std::get<BufferRef>(buffers[i]));
+    for (size_t j = 0; j < positions; ++j) groups[j].push_back(shards(buffers[i])[j]);
   }
   return groups;
 }

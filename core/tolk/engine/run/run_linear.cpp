@@ -1,5 +1,6 @@
 #include "tolk/engine/run/run_linear.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 
@@ -9,9 +10,11 @@
 #include "tolk/base/test_switches.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/graph/graph_runner.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/prepared.h"
 #include "tolk/engine/run/run_profile.h"
 #include "tolk/engine/run/statistics.h"
+#include "tolk/engine/run/storage_range.h"
 #include "tolk/engine/run/validate_with_cpu.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
@@ -107,25 +110,14 @@ bool bind_view(const Run& run, const Step& step) {
   int64_t offset = body.arg().i(0) + (body.nsrc() > 1 ? body.src(1).const_int() : 0);
   auto count = uint64_t(elements_of(body));
   AnyBuffer source = resolve_buffer(run.binding, run.context, step.arguments[1]);
+  AnyBuffer view = view_of(source, body.dtype(), count, uint64_t(offset));
   const AnyBuffer* known = run.binding.find_buffer(out);
-  auto same = [](const Buffer& a, const Buffer& b) {
-    return a.base_id() == b.base_id() && a.offset() == b.offset() && a.bytes() == b.bytes() &&
-           a.dtype() == b.dtype();
+  auto same = [](const BufferRef& a, const BufferRef& b) {
+    return range_of(*a) == range_of(*b) && a->dtype() == b->dtype();
   };
-  if (!is_multi(source)) {
-    BufferRef view = view_buffer(std::get<BufferRef>(source), body.dtype(), count, uint64_t(offset));
-    if (known && !is_multi(*known) && same(*std::get<BufferRef>(*known), *view)) return false;
-    run.binding.seed(out, std::move(view));
-    return true;
-  }
-  MultiBufferRef view = std::get<MultiBufferRef>(source)->view(body.dtype(), count, uint64_t(offset));
-  if (known && is_multi(*known)) {
-    const std::vector<BufferRef>&now = std::get<MultiBufferRef>(*known)->shards(), &next = view->shards();
-    bool equal = now.size() == next.size();
-    for (size_t j = 0; equal && j < now.size(); ++j) equal = same(*now[j], *next[j]);
-    if (equal) return false;
-  }
-  run.binding.seed_multi(out, std::move(view));
+  if (known && is_multi(*known) == is_multi(view) && std::ranges::equal(shards(*known), shards(view), same))
+    return false;
+  run.binding.seed(out, std::move(view));
   return true;
 }
 
@@ -269,7 +261,7 @@ uint64_t graph_launches() { return launched.load(std::memory_order_relaxed); }
 
 size_t count_kernels(const UOp& linear) {
   size_t count = 0;
-  for (const UOp& call : flat_calls(linear)) {
+  for (const UOp& call : calls_of(linear)) {
     if (is_graph_call(call)) {
       count += count_kernels(graph_linear(call));
     } else if (call.src(0).is(OpSet(Op::SINK, Op::PROGRAM))) {
