@@ -3,12 +3,24 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "tolk/engine/capture/function.h"
 
 namespace tolk::test {
+
+// Inputs that are whole buffers, numbered.
+inline engine::JitInputs whole_inputs(std::span<const UOp> storage, engine::VarVals var_vals = {}) {
+  engine::JitInputs out;
+  for (const UOp& node : storage) {
+    out.names.emplace_back(int(out.inputs.size()));
+    out.inputs.push_back({node});
+  }
+  out.var_vals = std::move(var_vals);
+  return out;
+}
 
 template <class R> class TypedFunction {
 public:

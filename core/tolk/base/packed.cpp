@@ -101,7 +101,7 @@ PackWriter& PackWriter::raw(std::string_view bytes) {
 }
 
 void PackReader::damaged(std::string_view why) const {
-  throw FormatError("section " + std::string(section_) + " is damaged: " + std::string(why));
+  throw FormatError(what_ + " is damaged: " + std::string(why));
 }
 
 std::string_view PackReader::raw(uint64_t bytes) {

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tolk/base/api.h"
@@ -68,12 +69,12 @@ private:
   PackNumbers numbers_;
 };
 
-// Reads what a PackWriter wrote, in the same order. Throws FormatError naming the section if the bytes end early
-// or a number is out of the given range. Views that it returns point into `bytes`.
+// Reads what a PackWriter wrote, in the same order. Throws FormatError "<what> is damaged" if the bytes end early or a
+// number is out of the given range. Views that it returns point into `bytes`.
 class TOLK_API PackReader {
 public:
-  PackReader(std::string_view section, std::string_view bytes, PackNumbers numbers = PackNumbers::Fixed)
-      : section_(section), rest_(bytes), numbers_(numbers) {}
+  PackReader(std::string what, std::string_view bytes, PackNumbers numbers = PackNumbers::Fixed)
+      : what_(std::move(what)), rest_(bytes), numbers_(numbers) {}
   int64_t number(int64_t min = INT64_MIN, int64_t max = INT64_MAX);
   bool flag() { return number(0, 1) != 0; }
   double real();
@@ -98,7 +99,8 @@ public:
   [[noreturn]] void damaged(std::string_view why) const;
 
 private:
-  std::string_view section_, rest_;
+  std::string what_;
+  std::string_view rest_;
   PackNumbers numbers_;
 };
 

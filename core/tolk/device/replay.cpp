@@ -16,41 +16,14 @@ namespace tolk {
 namespace recording {
 namespace {
 
-// What is behind a payload's bytes; everything is checked against its end.
-class Reader {
+// The payload of a record.
+class Reader : public PackReader {
 public:
-  Reader(std::string_view bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
+  Reader(std::string_view bytes, std::string where)
+      : PackReader(std::move(where), bytes, PackNumbers::Varint) {}
 
-  [[noreturn]] void damaged(const std::string& why) const { throw FormatError(where_ + ": " + why); }
-  uint64_t number() {
-    uint64_t n = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (bytes_.empty()) damaged("the record is too short");
-      const auto byte = static_cast<unsigned char>(bytes_.front());
-      bytes_.remove_prefix(1);
-      n |= static_cast<uint64_t>(byte & 127) << shift;
-      if (byte < 128) return n;
-    }
-    damaged("a number has too many digits");
-  }
-  uint32_t small() {
-    const uint64_t n = number();
-    if (n > UINT32_MAX) damaged("a number is too large");
-    return static_cast<uint32_t>(n);
-  }
-  // A count of things that take at least a byte each.
-  uint32_t count() {
-    const uint64_t n = number();
-    if (n > bytes_.size()) damaged("a list is longer than its record");
-    return static_cast<uint32_t>(n);
-  }
-  std::string_view text() {
-    const uint64_t n = number();
-    if (n > bytes_.size()) damaged("a text is longer than its record");
-    std::string_view t = bytes_.substr(0, n);
-    bytes_.remove_prefix(n);
-    return t;
-  }
+  uint64_t number() { return static_cast<uint64_t>(PackReader::number()); }
+  uint32_t small() { return static_cast<uint32_t>(PackReader::number(0, UINT32_MAX)); }
   Ref ref() {
     Ref r;
     r.buffer = number();
@@ -67,20 +40,13 @@ public:
   void sizes(uint32_t n[3]) {
     for (int i = 0; i < 3; i++) n[i] = small();
   }
-  template <typename T> std::vector<T> raw() {
-    std::string_view t = text();
+  template <typename T> std::vector<T> table() {
+    const std::string t = text();
     if (t.size() % sizeof(T) != 0) damaged("a table has half an element");
     std::vector<T> all(t.size() / sizeof(T));
     std::memcpy(static_cast<void*>(all.data()), t.data(), t.size());
     return all;
   }
-  void end() const {
-    if (!bytes_.empty()) damaged("the record is too long");
-  }
-
-private:
-  std::string_view bytes_;
-  std::string where_;
 };
 
 KernelIR read_kernel(std::string_view bytes, const std::string& where) {
@@ -89,10 +55,10 @@ KernelIR read_kernel(std::string_view bytes, const std::string& where) {
   if (const uint32_t version = r.small(); version != TOLK_KERNEL_IR_VERSION)
     r.damaged("its kernel has version " + std::to_string(version) + " of the flat form, this Tolk has " +
               std::to_string(TOLK_KERNEL_IR_VERSION));
-  kernel.ops = r.raw<tolk_ir_op>();
-  kernel.sources = r.raw<uint32_t>();
-  kernel.attrs = r.raw<uint64_t>();
-  kernel.params = r.raw<tolk_param>();
+  kernel.ops = r.table<tolk_ir_op>();
+  kernel.sources = r.table<uint32_t>();
+  kernel.attrs = r.table<uint64_t>();
+  kernel.params = r.table<tolk_param>();
   kernel.name = r.text();
   r.end();
   return kernel;
@@ -275,8 +241,8 @@ void Session::load(Reader& r) {
   tolk_source source{};
   source.struct_size = sizeof source;
   source.target_index = r.small();
-  const std::string entry(r.text()), options(r.text());
-  const auto params = r.raw<tolk_param>();
+  const std::string entry = r.text(), options = r.text();
+  const auto params = r.table<tolk_param>();
   source.flags = r.small();
   r.sizes(source.local);
   source.shared_bytes = r.number();
@@ -380,8 +346,7 @@ bool Session::object_call(Kind kind, Reader& r) {
     const uint64_t number = r.number();
     Prog& p = find(programs_, r.number(), "program");
     tolk_kernel* kernel = nullptr;
-    checked(plugin_.program.get_kernel(p.handle, std::string(r.text()).c_str(), &kernel),
-            "program.get_kernel");
+    checked(plugin_.program.get_kernel(p.handle, r.text().c_str(), &kernel), "program.get_kernel");
     kernels_[number] = kernel;
     p.kernels.push_back(number);
     return true;
@@ -581,7 +546,7 @@ Replay Session::run() {
       if (number != file_.records() - 1) damaged("the end counts " + std::to_string(number) + " records");
       ended = true;
     } else if (kind == Kind::Plugin) {
-      const std::string name(r.text());
+      const std::string name = r.text();
       if (name == plugin_.name) mine = number;
       others += (others.empty() ? "" : ", ") + name;
     } else if (kind == Kind::Data) {

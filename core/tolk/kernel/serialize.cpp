@@ -50,7 +50,7 @@ std::string serialize(const KernelIR& kernel) {
 KernelIR deserialize_kernel_ir(std::string_view bytes) {
   if (bytes.size() < kHeaderSize || bytes.substr(0, kMagic.size()) != kMagic)
     throw FormatError("kernel binary: expected the mark of a serialized kernel, found other bytes");
-  PackReader in("kernel", bytes.substr(kMagic.size()));
+  PackReader in("kernel binary", bytes.substr(kMagic.size()));
   auto stored = in.fixed<uint64_t>();
   if (stored != hash64(bytes.substr(kMagic.size() + 8)))
     throw FormatError("kernel binary: the checksum does not match; the bytes are damaged");

@@ -3,8 +3,8 @@
 //   "TOLKREC" 1 | record ... | record End
 //   record: length of the payload (4 bytes) | kind (1) | payload | check (4), all little-endian
 //
-// Numbers in payloads have 7 bits a byte, the low ones first. Objects are numbered as they are made, all
-// kinds together, from 1; 0 is NULL.
+// Payloads have the varints of base/packed.h. Objects are numbered as they are made, all kinds together, from 1;
+// 0 is NULL.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <tolk/plugin/tolk_plugin.h>
 
 #include "tolk/base/hash.h"
+#include "tolk/base/packed.h"
 
 namespace tolk::recording {
 
@@ -73,13 +74,11 @@ struct LaunchData {
 class Payload {
 public:
   Payload& number(uint64_t n) {
-    for (; n >= 128; n >>= 7) bytes_.push_back(static_cast<char>((n & 127) | 128));
-    bytes_.push_back(static_cast<char>(n));
+    out_.number(static_cast<int64_t>(n));
     return *this;
   }
   Payload& text(std::string_view t) {
-    number(t.size());
-    bytes_.append(t);
+    out_.text(t);
     return *this;
   }
   Payload& ref(const Ref& r) { return number(r.buffer).number(r.offset).number(r.size); }
@@ -88,10 +87,10 @@ public:
   template <typename T> Payload& raw(const T* first, size_t count) {
     return text({reinterpret_cast<const char*>(first), count * sizeof(T)});
   }
-  const std::string& bytes() const { return bytes_; }
+  const std::string& bytes() const { return out_.bytes(); }
 
 private:
-  std::string bytes_;
+  PackWriter out_{PackNumbers::Varint};
 };
 
 inline uint32_t check_of(Kind kind, std::string_view payload) {

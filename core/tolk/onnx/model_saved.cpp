@@ -22,7 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr const char* kNoteKind = "onnx model 1";
-constexpr const char* kNote = "note";
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -81,7 +80,7 @@ SavedOutput read_output(PackReader& in, size_t inputs, size_t results) {
 }
 
 Note read_note(const std::string& text, size_t results) {
-  PackReader in(kNote, text);
+  PackReader in("section note", text);
   if (text.empty() || in.text() != kNoteKind)
     throw FormatError("it holds a captured function that is no ONNX model");
   Note note;

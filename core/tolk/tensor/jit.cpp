@@ -231,7 +231,6 @@ void JitCall::realize(const std::vector<Tensor*>& tensors) const {
   std::vector<Tensor*> defined;
   for (Tensor* t : tensors)
     if (t->defined()) values.push_back(*t), defined.push_back(t);
-  if (values.empty()) return realize_pending(data_->since);
   realize_with_pending(values, data_->since);
   for (size_t i = 0; i < values.size(); ++i) *defined[i] = values[i];
 }

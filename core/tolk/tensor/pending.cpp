@@ -227,6 +227,10 @@ UOp assigned(const UOp& view, const UOp& value, bool shared) {
   return now;
 }
 
+namespace {
+
+// Pending writes of this thread that must be executed together with the roots, because they read storage that writes
+// below the roots overwrite.
 std::vector<UOp> due_with(std::span<const UOp> roots) {
   std::vector<Pending> own = own_entries();
   if (own.empty()) return {};
@@ -263,13 +267,7 @@ std::vector<UOp> due_with(std::span<const UOp> roots) {
   return due;
 }
 
-std::vector<UOp> all_due(uint64_t since) {
-  settle();
-  std::vector<UOp> due;
-  for (Pending& entry : own_entries(since)) due.push_back(std::move(entry.whole));
-  return due;
-}
-
+// Removes entries whose write was executed, or can be seen by no handle.
 void settle() {
   if (is_empty()) return;
   Registry& all = registry();
@@ -291,21 +289,34 @@ void settle() {
   if (!all.by_buffer.empty()) sweep(all, dead);
 }
 
-void realize_pending(uint64_t since) {
-  if (is_empty()) return;
-  std::vector<UOp> due = all_due(since);
-  if (due.empty()) return;
-  engine::realize(due, {}, true);
-  due.clear();
+// All pending writes of this thread that have that version or a later one.
+std::vector<UOp> all_due(uint64_t since) {
   settle();
+  std::vector<UOp> due;
+  for (Pending& entry : own_entries(since)) due.push_back(std::move(entry.whole));
+  return due;
+}
+
+// Returns the results. The roots go before the sweep counts references.
+std::vector<UOp> execute(std::vector<UOp> roots) {
+  if (roots.empty()) return {};
+  std::vector<UOp> results = engine::realize(roots, {}, true);
+  roots.clear();
+  settle();
+  return results;
+}
+
+} // namespace
+
+void realize_pending(uint64_t since) {
+  if (!is_empty()) execute(all_due(since));
 }
 
 uint64_t realize_what_can_be() {
-  if (is_empty()) return fresh_version();
   try {
-    realize_pending(0);
+    realize_pending();
   } catch (const InvalidArgument& e) {
-    log::debug(1, std::string("of the pending writes some cannot be carried out: ") + e.what());
+    log::debug(1, std::string("some pending writes cannot be executed: ") + e.what());
     for (const UOp& whole : all_due(0)) {
       std::vector<UOp> roots{whole};
       for (UOp& due : due_with(roots)) roots.push_back(std::move(due));
@@ -325,23 +336,18 @@ void realize_pending_on(std::span<const engine::JitStorage> used) {
   for (const engine::JitStorage& s : used)
     if (Pending entry = pending_on(s.node); entry.whole && !entry.is_done())
       due.push_back(std::move(entry.whole));
-  if (due.empty()) return;
-  engine::realize(due, {}, true);
-  due.clear();
-  settle();
+  execute(std::move(due));
 }
 
-void realize_with_pending(std::span<Tensor> tensors, uint64_t since) {
+void realize_with_pending(std::span<Tensor> tensors, std::optional<uint64_t> since) {
   std::vector<UOp> roots;
-  for (const Tensor& t : tensors) roots.push_back(with_storage(t).node());
-  for (UOp& due : all_due(since)) roots.push_back(std::move(due));
-  std::vector<UOp> results = engine::realize(roots, {}, true);
-  roots.clear();
+  roots.reserve(tensors.size());
+  // A constant is one node for all handles and has no storage.
+  for (const Tensor& t : tensors) roots.push_back((t.device().empty() ? t.clone() : t).node());
+  for (UOp& due : since ? all_due(*since) : due_with(roots)) roots.push_back(std::move(due));
+  std::vector<UOp> results = execute(std::move(roots));
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = Tensor(results[i]);
-  settle();
 }
-
-Tensor with_storage(const Tensor& value) { return value.device().empty() ? value.clone() : value; }
 
 Tensor value_of(const Tensor& t) {
   if (!on_storage(t.node())) return t;

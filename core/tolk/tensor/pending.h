@@ -6,8 +6,8 @@
 // was executed, or until only entries refer to the storage.
 #pragma once
 
+#include <optional>
 #include <span>
-#include <vector>
 
 #include "tolk/engine/capture/capture.h"
 #include "tolk/tensor/tensor.h"
@@ -27,25 +27,17 @@ UOp up_to_date(const UOp& node);
 // element twice.
 UOp assigned(const UOp& view, const UOp& value, bool shared);
 
-// Pending writes of this thread that must be executed together with the roots, because they read storage that writes
-// below the roots overwrite.
-std::vector<UOp> due_with(std::span<const UOp> roots);
-// All pending writes of this thread that have that version or a later one.
-std::vector<UOp> all_due(uint64_t since);
-// Removes entries whose write was executed, or can be seen by no handle. Called after runs.
-void settle();
-
-// Executes the pending writes of this thread from that version on, in the second form together with the tensors.
+// Executes the pending writes of this thread from that version on.
 TOLK_API void realize_pending(uint64_t since = 0);
-void realize_with_pending(std::span<Tensor> tensors, uint64_t since);
+// Realizes the tensors together with those writes. Without `since` only with pending writes of this thread that read
+// storage which writes below the tensors overwrite.
+void realize_with_pending(std::span<Tensor> tensors, std::optional<uint64_t> since = {});
 // Before a captured function runs. Writes that cannot be executed stay pending, and using their storage throws.
 // Returns a version that only later writes have.
 TOLK_API uint64_t realize_what_can_be();
 // Executes pending writes of any thread to the storage that a replay uses.
 TOLK_API void realize_pending_on(std::span<const engine::JitStorage> used);
 
-// The value; for a constant, which has no storage, a clone.
-Tensor with_storage(const Tensor& value);
 // Whether the node is a view of storage.
 bool on_storage(const UOp& node);
 // Number of entries; for tests.

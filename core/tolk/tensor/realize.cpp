@@ -90,16 +90,7 @@ Tensor Tensor::clone() const {
   return Tensor(detail::assigned(copy.node(), value.node(), detail::on_storage(value.node())));
 }
 
-void Tensor::realize(std::span<Tensor> tensors) {
-  std::vector<UOp> roots;
-  roots.reserve(tensors.size());
-  for (const Tensor& t : tensors) roots.push_back(detail::with_storage(t).node());
-  for (UOp& due : detail::due_with(roots)) roots.push_back(std::move(due));
-  std::vector<UOp> results = engine::realize(roots, {}, true);
-  roots.clear(); // what they held alone is gone before the registry is swept
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].node_ = results[i];
-  detail::settle();
-}
+void Tensor::realize(std::span<Tensor> tensors) { detail::realize_with_pending(tensors); }
 
 Tensor& Tensor::realize() {
   realize(std::span<Tensor>(this, 1));

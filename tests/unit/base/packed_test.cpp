@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(damaged_counts_and_ranges_are_found) {
     try {
       PackReader("part", w.bytes(), mode).number(0, 999);
     } catch (const FormatError& e) {
-      BOOST_TEST(std::string(e.what()) == "section part is damaged: it has 1000 where 0 to 999 may be");
+      BOOST_TEST(std::string(e.what()) == "part is damaged: it has 1000 where 0 to 999 may be");
     }
   }
 }

@@ -23,6 +23,7 @@
 
 using namespace tolk;
 using namespace tolk::engine;
+using tolk::test::whole_inputs;
 
 namespace {
 

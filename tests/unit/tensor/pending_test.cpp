@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(memory_of_writes_that_nobody_sees_is_given_back) {
       a.assign(a + 1), b.assign(b * 2);
       sum = a.sum(), part = b.narrow(0, 1, 1);
     }
-    detail::settle();
+    detail::realize_pending(UINT64_MAX); // executes none of them, drops what no handle sees
     BOOST_TEST(sum.item() == 5);
     BOOST_TEST(part.item() == 8);
     sum = part = Tensor();

@@ -4,16 +4,39 @@
 
 #include <any>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/capture/call_inputs.h"
 #include "tolk/engine/compile/compile_linear.h"
+#include "tolk/engine/run/any_buffer.h"
 
 namespace tolk::engine {
+
+// One tensor input.
+struct JitInput {
+  UOp storage; // its BUFFER node
+  // The value as a view of its storage: PARAM 0 without a device replaces the storage, variables replace the
+  // BINDs. Null: all of the storage.
+  UOp view = {};
+  std::vector<std::string> vars = {}; // variables that the view is bound to, sorted
+};
+// Positional inputs by number, named ones by name.
+using JitName = std::variant<int, std::string>;
+struct JitInputs {
+  std::vector<JitInput> inputs;
+  VarVals var_vals;
+  std::vector<JitName> names;
+};
+// The storage of a node; nothing when the node is not known.
+using Resolver = std::function<std::optional<AnyBuffer>(const UOp& node)>;
+// Nodes whose contents must survive the call.
+using HeldNodes = std::function<std::vector<UOp>()>;
 
 // What a replay requires of an input.
 struct InputInfo {

@@ -17,16 +17,13 @@ JitError nested() {
 
 } // namespace
 
-Function::Claim::Claim(Function& function) : function_(&function) {
+Function::Claim Function::claim() {
   std::thread::id nobody;
-  if (function.by_.compare_exchange_strong(nobody, std::this_thread::get_id())) return;
+  if (by_.compare_exchange_strong(nobody, std::this_thread::get_id())) return Claim(this);
   if (nobody == std::this_thread::get_id()) throw nested();
   throw JitError(
       "another thread is in a call of this captured function, and one thread at a time may call it: its "
       "results share storage. Give each thread a Jit of its own, or let one wait for the other");
-}
-Function::Claim::~Claim() {
-  if (function_) function_->by_.store({});
 }
 
 Function::Function(Options options) : options_(std::move(options)) {

@@ -1,7 +1,7 @@
 // A captured function at the level of storage nodes. Tensor programs use tensor/jit.h.
 //
 //   Function f = Function::create({.function = [&](const JitInputs& in) { return std::any(step(in)); }});
-//   Function::Result r = f.call(f.claim(), whole_inputs(std::vector{x}), known_storage);
+//   Function::Result r = f.call(f.claim(), {.inputs = {{x}}, .names = {0}}, known_storage);
 //
 // Call 1 (Warmup) runs the function. Call 2 (Capture) runs it again and records its schedules: inputs become
 // PARAMs, kernels are compiled, temporaries share an arena, sequences of kernels become graphs; then it replays
@@ -16,7 +16,6 @@
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tolk/base/api.h"
@@ -35,19 +34,13 @@ public:
   Function(Function&& other) noexcept; // of an object that is in no call
 
   // Guards one call against concurrent and nested calls of the same object.
-  class TOLK_API Claim {
-  public:
-    // Throws JitError: "having TinyJit inside another TinyJit is not supported" for a call inside a call,
-    // "another thread is in a call" otherwise.
-    explicit Claim(Function& function);
-    Claim(Claim&& other) noexcept : function_(std::exchange(other.function_, nullptr)) {}
-    Claim& operator=(Claim&&) = delete;
-    ~Claim();
-
-  private:
-    Function* function_;
+  struct Release {
+    void operator()(Function* function) const { function->by_.store({}); }
   };
-  Claim claim() { return Claim(*this); }
+  using Claim = std::unique_ptr<Function, Release>;
+  // Throws JitError: "having TinyJit inside another TinyJit is not supported" for a call inside a call,
+  // "another thread is in a call" otherwise.
+  Claim claim();
 
   struct Result {
     // Whether the function ran and was not captured: `value` is its result. Otherwise `value` is empty, and the

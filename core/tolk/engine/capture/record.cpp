@@ -168,26 +168,12 @@ private:
     return realized && inputs_.contains(base_of(realized->storage));
   }
   bool depends(const UOp& value) {
-    std::vector<std::pair<UOp, size_t>> stack{{value, 0}};
-    while (!stack.empty()) {
-      auto& [u, next] = stack.back();
-      if (auto it = known_.find(u); it != known_.end()) {
-        stack.pop_back();
-        continue;
-      }
-      if (next < u.nsrc() && !is_input(u)) {
-        UOp source = u.src(next++);
-        stack.emplace_back(source, 0);
-        continue;
-      }
-      bool found = is_input(u);
-      for (const UOp& source : u.src()) {
-        auto it = known_.find(source);
-        found |= it != known_.end() && it->second;
-      }
-      known_[u] = found;
-      stack.pop_back();
-    }
+    auto known = [&](const UOp& u) {
+      auto it = known_.find(u);
+      return it != known_.end() && it->second;
+    };
+    for (const UOp& u : toposort(value, [&](const UOp& n) { return !known_.contains(n) && !is_input(n); }))
+      known_.try_emplace(u, is_input(u) || std::ranges::any_of(u.src(), known));
     return known_.at(value);
   }
 

@@ -171,7 +171,9 @@ public:
   }
 
 private:
-  PackReader reader(std::string_view name) const { return {name, section(sections_, name)}; }
+  PackReader reader(std::string_view name) const {
+    return {"section " + std::string(name), section(sections_, name)};
+  }
 
   // A node by its position; null for -1.
   UOp node(PackReader& in) const {

@@ -81,13 +81,7 @@ std::string render_kernel(const UOp& ast, const std::string& name) {
 }
 
 UOp to_program(Device& on, const UOp& sink, bool may_alias) {
-  ProgramEntry entry;
-  entry.sink = sink;
-  entry.device = on.name();
-  entry.target_index = on.target_index();
-  entry.target_key = on.compiler_key(entry.target_index);
-  entry.may_alias = may_alias;
-  if (may_alias) entry.flags |= TOLK_SOURCE_ARGS_MAY_ALIAS;
+  ProgramEntry entry = entry_for(on, sink, may_alias);
   Rendered rendered = render_for(sink, on, entry.target_index, may_alias);
   entry.info = rendered.kernel->info;
   entry.params = rendered.kernel->ir.params;

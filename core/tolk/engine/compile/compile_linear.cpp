@@ -1,5 +1,6 @@
 #include "tolk/engine/compile/compile_linear.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <map>
@@ -14,6 +15,7 @@
 #include "tolk/engine/compile/local_size.h"
 #include "tolk/engine/compile/program_cache.h"
 #include "tolk/engine/run/calls.h"
+#include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/key.h"
@@ -164,13 +166,16 @@ std::vector<UOp> compile_requests(const std::vector<Request>& requests, const To
 }
 
 Device& device_of_call(const UOp& call, Device& ambient) {
-  for (const UOp& argument : call.src().subspan(1)) {
-    if (argument.is(OpSet(Op::BIND, Op::VAR))) continue;
-    std::vector<std::string> names = argument_devices(argument);
-    if (names.empty() || names[0] == ambient.name()) return ambient;
-    return names[0] == "HOST" ? host_device() : device(names[0]);
-  }
-  return ambient;
+  std::vector<UOp> arguments = buffer_arguments(call);
+  if (arguments.empty()) return ambient;
+  std::vector<std::string> names = argument_devices(arguments[0]);
+  return device_named(names.empty() ? "" : names[0], ambient);
+}
+
+UOp with_body(const UOp& call, const UOp& body) {
+  std::vector<UOp> src(call.src().begin(), call.src().end());
+  src[0] = body;
+  return with_sources(call, src);
 }
 
 // The kernels among the calls, and the position of each one's call.
@@ -215,24 +220,13 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
   std::vector<size_t> owner;
   std::vector<Request> requests = requests_of(calls, ambient, beam, owner);
   std::vector<UOp> programs = compile_requests(requests, make_program, progress, compiled);
-  std::vector<UOp> src;
-  for (size_t r = 0; r < requests.size(); ++r) {
-    UOp& call = calls[owner[r]];
-    src.assign(call.src().begin(), call.src().end());
-    src[0] = programs[r];
-    call = with_sources(call, src);
-  }
+  for (size_t r = 0; r < requests.size(); ++r) calls[owner[r]] = with_body(calls[owner[r]], programs[r]);
   for (UOp& call : calls) {
     if (!call.src(0).is(Op::PROGRAM)) continue;
     UOp tuned = with_tuned_local_size(device_of_call(call, ambient), call.src(0));
-    if (tuned == call.src(0)) continue;
-    src.assign(call.src().begin(), call.src().end());
-    src[0] = tuned;
-    call = with_sources(call, src);
+    if (tuned != call.src(0)) call = with_body(call, tuned);
   }
-  bool same = calls.size() == linear.nsrc();
-  for (size_t i = 0; same && i < calls.size(); ++i) same = calls[i] == linear.src(i);
-  return same ? linear : with_sources(linear, calls);
+  return std::ranges::equal(calls, linear.src()) ? linear : with_sources(linear, calls);
 }
 
 void cache_kernels(Device& ambient, const UOp& linear) {

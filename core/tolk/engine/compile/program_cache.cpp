@@ -98,6 +98,17 @@ std::string code_text(const ProgramEntry& entry) {
 
 bool has_text(const Device& on) { return on.targets()[on.target_index()].kind != TOLK_TARGET_KERNEL_IR; }
 
+ProgramEntry entry_for(Device& on, const UOp& sink, bool may_alias) {
+  ProgramEntry entry;
+  entry.sink = sink;
+  entry.device = on.name();
+  entry.target_index = on.target_index();
+  entry.target_key = on.compiler_key(entry.target_index);
+  entry.may_alias = may_alias;
+  if (may_alias) entry.flags |= TOLK_SOURCE_ARGS_MAY_ALIAS;
+  return entry;
+}
+
 std::optional<std::string> cached_code(const ProgramEntry& entry) {
   if (!enabled()) return std::nullopt;
   return find(code_text(entry));
@@ -111,13 +122,9 @@ UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen
   if (!enabled()) return {};
   std::optional<std::string> facts = find(request_text(on, sink, may_alias, codegen_digest));
   if (!facts) return {};
-  ProgramEntry entry;
-  entry.sink = sink;
-  entry.device = on.name();
-  entry.target_index = on.target_index();
-  entry.target_key = on.compiler_key(entry.target_index);
+  ProgramEntry entry = entry_for(on, sink, may_alias);
   try {
-    PackReader in("cached kernel", *facts);
+    PackReader in("the cached kernel", *facts);
     entry.info = read_info(in);
     read_code(in, entry);
     in.end();

@@ -20,6 +20,9 @@ namespace tolk::engine {
 // saved captures look for them here.
 bool has_text(const Device& on);
 
+// An entry for the device's target, without code.
+ProgramEntry entry_for(Device& on, const UOp& sink, bool may_alias);
+
 // The kernel's PROGRAM node, loaded on the device; null where the cache has none or the device refuses its
 // bytes. Null always with CCACHE=0. `codegen_digest` is that of what code generation knows of the target.
 UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen_digest);

@@ -9,6 +9,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/dtype/dtype.h"
 #include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/loader/plugin_loader.h"
 #include "tolk/uop/build.h"
@@ -17,11 +18,6 @@
 
 namespace tolk::engine {
 namespace {
-
-Device& device_named(const std::string& name, Device& lead) {
-  if (name.empty()) return lead;
-  return name == "HOST" ? host_device() : device(name);
-}
 
 // Devices of the argument, one for each position.
 std::vector<Device*> devices_of(const UOp& argument, Device& lead) {

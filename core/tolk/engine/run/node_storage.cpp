@@ -25,13 +25,17 @@ struct Storage : UOpAttachment {
   bool host_data = false; // host_data.h; set before other threads see the node
 };
 
-Device& named(const std::string& text, Device* ambient) {
-  if (ambient && (text.empty() || text == ambient->name())) return *ambient;
-  if (text.empty()) throw InvalidArgument("storage that names no device needs one to be made on");
-  return text == "HOST" ? host_device() : device(text);
+Device& device_for(const std::string& text, Device* ambient) {
+  if (!ambient && text.empty()) throw InvalidArgument("storage that names no device needs one to be made on");
+  return device_named(text, ambient ? *ambient : host_device());
 }
 
 } // namespace
+
+Device& device_named(const std::string& name, Device& ambient) {
+  if (name.empty() || name == ambient.name()) return ambient;
+  return name == "HOST" ? host_device() : device(name);
+}
 
 bool has_buffer(const UOp& storage) {
   StorageVersion* known = known_version(storage);
@@ -47,10 +51,10 @@ AnyBuffer make_storage(const UOp& storage, Device* ambient) {
   TOLK_CHECK(storage.is(OpSet(Op::BUFFER, Op::PARAM)), "only a BUFFER names storage of its own");
   uint64_t count = uint64_t(elements_of(storage));
   const std::string& where = device_text(storage);
-  if (where.find(',') == where.npos) return make_buffer(named(where, ambient), storage.dtype(), count);
+  if (where.find(',') == where.npos) return make_buffer(device_for(where, ambient), storage.dtype(), count);
   std::vector<BufferRef> shards;
   for (const std::string& name : split_devices(where))
-    shards.push_back(make_buffer(named(name, ambient), storage.dtype(), count));
+    shards.push_back(make_buffer(device_for(name, ambient), storage.dtype(), count));
   return MultiBuffer::of_bufs(std::move(shards));
 }
 
@@ -63,6 +67,11 @@ AnyBuffer any_buffer_of(const UOp& storage) {
   StorageVersion& version = version_of(storage);
   if (!version.buffer()) set_buffer(storage, make_storage(storage));
   return static_cast<Storage*>(version.buffer())->buffer;
+}
+
+std::optional<AnyBuffer> known_storage(const UOp& node) {
+  if (!node.is(Op::BUFFER) || !has_buffer(node)) return std::nullopt;
+  return any_buffer_of(node);
 }
 
 BufferRef buffer_of(const UOp& storage) {

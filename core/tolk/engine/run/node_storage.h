@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,10 +20,14 @@ namespace tolk::engine {
 TOLK_API BufferRef buffer_of(const UOp& storage);
 // The same for storage on one or several devices.
 TOLK_API AnyBuffer any_buffer_of(const UOp& storage);
+// The storage of a BUFFER node that has a device Buffer already; nothing for other nodes.
+TOLK_API std::optional<AnyBuffer> known_storage(const UOp& node);
 // Whether a BUFFER node has a device Buffer.
 TOLK_API bool has_buffer(const UOp& storage);
 // Attaches a Buffer to a BUFFER node that has none; false when another thread was first.
 TOLK_API bool set_buffer(const UOp& storage, AnyBuffer buffer);
+// The device of a name; `ambient` for an empty name and for its own.
+Device& device_named(const std::string& name, Device& ambient);
 // A new Buffer of the node's size, not allocated, on the node's devices; on `ambient` when it names none.
 TOLK_API AnyBuffer make_storage(const UOp& storage, Device* ambient = nullptr);
 

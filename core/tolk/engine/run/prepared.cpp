@@ -100,13 +100,13 @@ void add_arenas(const UOp& argument, std::vector<UOp>& arenas) {
 Estimates graph_estimates(const UOp& call) {
   Estimates sum;
   for (const UOp& inner : calls_of(graph_linear(call))) {
-    std::vector<UOp> arguments = buffer_arguments(inner);
-    double n = arguments.empty() ? 1 : double(std::max<size_t>(argument_devices(arguments[0]).size(), 1));
+    auto n = double(positions_of(inner));
     if (inner.src(0).is(Op::PROGRAM)) {
       const ProgramInfo& info = program_entry(inner.src(0)).info;
       sum.ops += n * info.flops, sum.lds += n * info.bytes_loaded, sum.mem += n * info.bytes_touched;
-    } else if (!arguments.empty()) {
-      double bytes = n * double(storage_bytes(arguments[0].dtype(), uint64_t(elements_of(arguments[0]))));
+    } else if (inner.nsrc() > 1) { // a copy
+      const UOp& to = inner.src(1);
+      double bytes = n * double(storage_bytes(to.dtype(), uint64_t(elements_of(to))));
       sum.lds += bytes, sum.mem += bytes;
     }
   }

@@ -26,28 +26,24 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-// The most buffers that kernels of the devices take, where there is a limit. Devices that cannot be opened are
-// left out: running reports the error.
+// The most buffers that kernels of the devices take, where there is a limit.
 schedule::BufferLimits buffer_limits(const std::set<std::string>& devices) {
   schedule::BufferLimits out;
-  for (const std::string& names : devices)
-    for (const std::string& name : split_devices(names)) {
-      if (name.empty() || name == "HOST" || out.contains(name)) continue;
-      try {
-        uint32_t limit = tolk::device(name).caps().max_buffer_args;
-        if (limit != 0) out.emplace(name, int(std::min<uint32_t>(limit, INT_MAX)));
-      } catch (const DeviceError&) {
-      }
-    }
+  each_device(devices, [&](const std::string& name, const tolk_caps& caps) {
+    if (caps.max_buffer_args != 0) out.emplace(name, int(std::min<uint32_t>(caps.max_buffer_args, INT_MAX)));
+  });
   return out;
 }
 
-schedule::Options schedule_options(const std::string& device) {
+// `devices`: those that storage and copies below the roots are on.
+schedule::Options schedule_options(const std::string& device, std::set<std::string> devices) {
   const Config& config = Config::current();
   schedule::Options options;
   options.split_reduce = config.split_reduce != 0;
   options.ring = int(config.ring), options.all_to_all = int(config.all_to_all);
-  options.default_device = device;
+  options.default_device = device.empty() ? default_device() : device;
+  devices.insert(options.default_device);
+  options.max_kernel_buffers = buffer_limits(devices), options.view_limits = view_limits(devices);
   return options;
 }
 
@@ -137,16 +133,14 @@ void remember(std::span<const UOp> roots, const std::vector<UOp>& writes, std::v
 
 // A schedule with a binding, not compiled yet: the first run does it.
 Prepared scheduled(std::span<const UOp> roots, const std::string& device, std::set<std::string> devices) {
-  const std::string ambient = device.empty() ? default_device() : device;
-  schedule::Options options = schedule_options(ambient);
-  devices.insert(ambient);
-  options.max_kernel_buffers = buffer_limits(devices), options.view_limits = view_limits(devices);
+  schedule::Options options = schedule_options(device, std::move(devices));
   schedule::Schedule schedule = schedule::create_schedule(roots, options);
   Prepared out;
   out.linear = std::move(schedule.linear);
   out.vars = std::move(schedule.vars);
   out.results = std::move(schedule.results);
-  if (out.linear.nsrc() != 0) out.binding = std::make_shared<BufferBinding>(tolk::device(ambient));
+  if (out.linear.nsrc() != 0)
+    out.binding = std::make_shared<BufferBinding>(tolk::device(options.default_device));
   return out;
 }
 
@@ -163,10 +157,7 @@ Prepared prepare(std::span<const UOp> roots, const std::string& device, const Pr
 }
 
 schedule::Schedule create_schedule(std::span<const UOp> roots, const std::string& device) {
-  schedule::Options options = schedule_options(device.empty() ? default_device() : device);
-  std::set<std::string> devices = below(roots, false).devices;
-  devices.insert(options.default_device);
-  options.max_kernel_buffers = buffer_limits(devices), options.view_limits = view_limits(devices);
+  schedule::Options options = schedule_options(device, below(roots, false).devices);
   if (!is_capturing()) return schedule::create_schedule(roots, options);
   options.memory_plan = false;
   schedule::Schedule schedule = schedule::create_schedule(roots, options);

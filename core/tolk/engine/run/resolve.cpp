@@ -109,6 +109,11 @@ std::vector<std::string> argument_devices(const UOp& argument) {
   }
 }
 
+size_t positions_of(const UOp& call) {
+  std::vector<UOp> arguments = buffer_arguments(call);
+  return arguments.empty() ? 1 : std::max<size_t>(argument_devices(arguments[0]).size(), 1);
+}
+
 std::vector<UOp> buffer_arguments(const UOp& call) {
   std::vector<UOp> out;
   for (const UOp& argument : call.src().subspan(1))

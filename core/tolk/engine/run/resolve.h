@@ -36,6 +36,9 @@ TOLK_API bool reaches_param(const UOp& node);
 // The devices of an argument by name, one for each position; empty when its storage names none.
 TOLK_API std::vector<std::string> argument_devices(const UOp& argument);
 
+// How often a CALL runs: once for each position of its first argument.
+size_t positions_of(const UOp& call);
+
 // The storage arguments of a CALL: all but BINDs and variables. PARAM slots of kernels number these.
 TOLK_API std::vector<UOp> buffer_arguments(const UOp& call);
 

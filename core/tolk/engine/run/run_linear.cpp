@@ -265,8 +265,7 @@ size_t count_kernels(const UOp& linear) {
     if (is_graph_call(call)) {
       count += count_kernels(graph_linear(call));
     } else if (call.src(0).is(OpSet(Op::SINK, Op::PROGRAM))) {
-      std::vector<UOp> arguments = buffer_arguments(call);
-      count += arguments.empty() ? 1 : std::max<size_t>(argument_devices(arguments[0]).size(), 1);
+      count += positions_of(call);
     }
   }
   return count;
