@@ -34,12 +34,12 @@ public:
     bool hold_reachable = false;
   };
   static TypedFunction create(Options options) {
-    engine::Function::Options out;
+    engine::FunctionOptions out;
     out.device = options.device, out.to_program = options.to_program, out.captured = options.captured;
     out.prune = options.prune, out.hold_reachable = options.hold_reachable;
     if (options.function)
       out.function = [body = options.function](const engine::JitInputs& in) { return std::any(body(in)); };
-    return TypedFunction(engine::Function::create(std::move(out)));
+    return TypedFunction(std::move(out));
   }
 
   R call(const engine::JitInputs& inputs, const engine::Resolver& buffers, const engine::HeldNodes& held = {},
@@ -54,7 +54,7 @@ public:
   void reset() { function_.reset(); }
 
 private:
-  explicit TypedFunction(engine::Function function) : function_(std::move(function)) {}
+  explicit TypedFunction(engine::FunctionOptions options) : function_(std::move(options)) {}
   engine::Function function_;
 };
 

@@ -55,7 +55,7 @@ public:
 
   explicit JitState(JitOptions options) : wait(options.wait), function(make(std::move(options))) {}
   explicit JitState(std::shared_ptr<const engine::Capture> captured)
-      : compares_deep(false), function(engine::Function::create({.captured = std::move(captured)})) {}
+      : compares_deep(false), function({.captured = std::move(captured)}) {}
   JitState(const JitState&) = delete; // the function refers to it
   JitState& operator=(const JitState&) = delete;
 
@@ -68,7 +68,7 @@ public:
   const Keep* keep = nullptr;
 
 private:
-  engine::Function make(JitOptions options);
+  engine::FunctionOptions make(JitOptions options);
 };
 
 struct JitCall::Data {
@@ -173,8 +173,8 @@ void put_input_in(Tensor& tensor, const engine::JitInputs& inputs) {
 
 } // namespace
 
-engine::Function JitState::make(JitOptions options) {
-  engine::Function::Options out;
+engine::FunctionOptions JitState::make(JitOptions options) {
+  engine::FunctionOptions out;
   out.device = std::move(options.device), out.to_program = std::move(options.to_program);
   out.prune = options.prune, out.hold_reachable = true;
   out.function = [this](const engine::JitInputs&) {
@@ -184,7 +184,7 @@ engine::Function JitState::make(JitOptions options) {
   out.kept = [this](const std::any&, const engine::JitInputs& inputs, std::vector<size_t>& returned) {
     return (*keep)([&](Tensor& t) { take_input_out(t, inputs, returned); });
   };
-  return engine::Function::create(std::move(out));
+  return out;
 }
 
 JitCall::JitCall(JitState& state) : state_(state), data_(new Data{.claim = state.function.claim()}) {

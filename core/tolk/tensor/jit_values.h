@@ -132,44 +132,32 @@ inline constexpr bool is_plain =
     std::is_null_pointer_v<T> || is_instance<T> || is_reference_wrapper<T> || is_smart_pointer<T> ||
     std::is_same_v<T, DType> || std::is_same_v<T, std::monostate>;
 
-template <class T> constexpr bool argument_type();
-template <class T, size_t... I> constexpr bool argument_elements(std::index_sequence<I...>) {
-  return (argument_type<std::remove_cvref_t<std::tuple_element_t<I, T>>>() && ...);
+// Whether Jit finds the tensors of a type: of an argument, or with `kResult` of a result, which has nothing else.
+template <class T, bool kResult> constexpr bool has_known_tensors();
+template <class T, bool kResult, size_t... I> constexpr bool elements_do(std::index_sequence<I...>) {
+  return (has_known_tensors<std::tuple_element_t<I, T>, kResult>() && ...);
 }
-template <class T> constexpr bool argument_type() {
-  if constexpr (is_plain<T> || std::is_same_v<T, Tensor> || std::is_same_v<T, SInt> ||
-                std::is_same_v<T, Arguments> || Visitable<T>)
+template <class Maybe, bool kResult> constexpr bool has_known_tensors() {
+  using T = std::remove_cvref_t<Maybe>;
+  if constexpr (kResult && (is_text<T> || !std::is_same_v<Maybe, T>))
+    return false;
+  else if constexpr (std::is_same_v<T, Tensor> || (kResult && std::is_same_v<T, std::any>))
+    return true;
+  else if constexpr (std::is_same_v<T, std::monostate> ||
+                     (!kResult && (is_plain<T> || std::is_same_v<T, SInt> || std::is_same_v<T, Arguments> ||
+                                   Visitable<T>)))
     return true;
   else if constexpr (is_optional<T> || ListLike<T>)
-    return argument_type<std::remove_cvref_t<typename T::value_type>>();
+    return has_known_tensors<typename T::value_type, kResult>();
   else if constexpr (MapLike<T>)
-    return argument_type<std::remove_cvref_t<typename T::mapped_type>>();
+    return has_known_tensors<typename T::mapped_type, kResult>();
   else if constexpr (TupleLike<T>)
-    return argument_elements<T>(std::make_index_sequence<std::tuple_size_v<T>>());
+    return elements_do<T, kResult>(std::make_index_sequence<std::tuple_size_v<T>>());
   else
     return false;
 }
-template <class T> inline constexpr bool is_jit_argument = argument_type<T>();
-
-template <class T> constexpr bool result_type();
-template <class T, size_t... I> constexpr bool result_elements(std::index_sequence<I...>) {
-  return (result_type<std::tuple_element_t<I, T>>() && ...);
-}
-template <class T> constexpr bool result_type() {
-  if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::monostate> || std::is_same_v<T, std::any>)
-    return true;
-  else if constexpr (is_text<T> || std::is_reference_v<T>)
-    return false;
-  else if constexpr (is_optional<T> || ListLike<T>)
-    return result_type<typename T::value_type>();
-  else if constexpr (MapLike<T>)
-    return result_type<typename T::mapped_type>();
-  else if constexpr (TupleLike<T>)
-    return result_elements<T>(std::make_index_sequence<std::tuple_size_v<T>>());
-  else
-    return false;
-}
-template <class T> inline constexpr bool is_jit_result = result_type<T>();
+template <class T> inline constexpr bool is_jit_argument = has_known_tensors<T, false>();
+template <class T> inline constexpr bool is_jit_result = has_known_tensors<T, true>();
 
 // ---- arguments
 class JitState;

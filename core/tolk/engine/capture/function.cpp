@@ -26,20 +26,13 @@ Function::Claim Function::claim() {
       "results share storage. Give each thread a Jit of its own, or let one wait for the other");
 }
 
-Function::Function(Options options) : options_(std::move(options)) {
+Function::Function(FunctionOptions options) : options_(std::move(options)) {
+  if (!options_.function && !options_.captured)
+    throw InvalidArgument(
+        "a captured function has nothing to run: it does need either a function or a CapturedJit");
   if (!options_.captured) return;
   cnt_ = 2;
   replay_ = std::make_shared<Replay>(std::move(options_.captured));
-}
-
-Function::Function(Function&& other) noexcept
-    : options_(std::move(other.options_)), cnt_(other.cnt_), replay_(std::move(other.replay_)) {}
-
-Function Function::create(Options options) {
-  if (!options.function && !options.captured)
-    throw InvalidArgument(
-        "a captured function has nothing to run: it does need either a function or a CapturedJit");
-  return Function(std::move(options));
 }
 
 std::shared_ptr<const Capture> Function::captured() const {

@@ -1,6 +1,6 @@
 // A captured function at the level of storage nodes. Tensor programs use tensor/jit.h.
 //
-//   Function f = Function::create({.function = [&](const JitInputs& in) { return std::any(step(in)); }});
+//   Function f({.function = [&](const JitInputs& in) { return std::any(step(in)); }});
 //   Function::Result r = f.call(f.claim(), {.inputs = {{x}}, .names = {0}}, known_storage);
 //
 // Call 1 (Warmup) runs the function. Call 2 (Capture) runs it again and records its schedules: inputs become
@@ -28,10 +28,8 @@ enum class Phase : int { Warmup, Capture, Exec };
 
 class TOLK_API Function {
 public:
-  using Options = FunctionOptions;
   // Throws InvalidArgument "need either a function or a CapturedJit".
-  static Function create(Options options);
-  Function(Function&& other) noexcept; // of an object that is in no call
+  explicit Function(FunctionOptions options);
 
   // Guards one call against concurrent and nested calls of the same object.
   struct Release {
@@ -68,9 +66,7 @@ public:
   void reset();
 
 private:
-  explicit Function(Options options);
-
-  Options options_;
+  FunctionOptions options_;
   int cnt_ = 0;
   std::shared_ptr<Replay> replay_;
   std::atomic<std::thread::id> by_{}; // the thread that is in a call

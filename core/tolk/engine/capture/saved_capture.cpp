@@ -152,10 +152,10 @@ public:
     read_meta();
     SavedTargets targets = read_targets(reader("targets"));
     PackReader code = reader("programs");
-    out_.programs = code.list<SavedProgram>(
+    out_.programs = code.list<ProgramEntry>(
         [&](PackReader& r) { return read_program(r, targets, [&](PackReader& in) { return node(in); }); });
     code.end();
-    for (SavedProgram& p : out_.programs) p.entry.device = remapped(p.entry.device);
+    for (ProgramEntry& e : out_.programs) e.device = remapped(e.device);
     read_buffers();
     read_result();
     check_saved(out_, [this](const std::string& device) { return remapped(device); });
@@ -360,12 +360,12 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
   // Kernels are their graphs from here on, and `programs` only what a trusting user gets in their place.
   bool trusted = options.trust_code && has_settings(settings, plain.settings);
   for (size_t i = 0; i < plain.programs.size(); ++i) {
-    SavedProgram& p = plain.programs[i];
-    p.entry.sink = renumber(p.entry.sink);
-    for (auto* sizes : {&p.entry.global, &p.entry.local})
+    ProgramEntry& e = plain.programs[i];
+    e.sink = renumber(e.sink);
+    for (auto* sizes : {&e.global, &e.local})
       for (UOp& size : *sizes) size = renumber(size);
-    UOp loaded = trusted ? trusted_program(p) : UOp();
-    renumber.set_program(i, loaded ? loaded : bounded_kernel(p.entry.sink));
+    UOp loaded = trusted ? trusted_program(e) : UOp();
+    renumber.set_program(i, loaded ? loaded : bounded_kernel(e.sink));
   }
   parts.planned = renumber(plain.nodes[0]);
   auto begin = std::chrono::steady_clock::now();

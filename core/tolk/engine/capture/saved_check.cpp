@@ -44,7 +44,7 @@ public:
     check_forms();
     check_buffers();
     check_variables();
-    for (const SavedProgram& p : c_.programs) check_program(p.entry);
+    for (const ProgramEntry& e : c_.programs) check_program(e);
     check_calls();
     check_inputs();
     check_results();
@@ -197,7 +197,7 @@ private:
       if (src[0].is(Op::PROGRAM)) {
         uint64_t number = src[0].arg().word;
         if (number >= c_.programs.size()) damaged("graph", "it runs a kernel that section programs has not");
-        if (src[0].src(0) != c_.programs[number].entry.sink)
+        if (src[0].src(0) != c_.programs[number].sink)
           damaged("programs", "a kernel has the code of another");
         src[0] = src[0].src(0);
       }

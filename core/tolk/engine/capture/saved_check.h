@@ -23,7 +23,7 @@ struct SavedContents {
   std::vector<JitName> names;
   std::vector<InputInfo> expected;
   std::vector<JitVariable> variables;
-  std::vector<SavedProgram> programs;
+  std::vector<ProgramEntry> programs; // devices as remapped
   std::vector<StoredBuffer> buffers;
   std::vector<UOp> results;
   std::string note;

@@ -37,10 +37,9 @@ void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& tar
   write_code(out, entry, entry.binary);
 }
 
-SavedProgram read_program(PackReader& in, const SavedTargets& targets,
+ProgramEntry read_program(PackReader& in, const SavedTargets& targets,
                           const std::function<UOp(PackReader&)>& node) {
-  SavedProgram out;
-  ProgramEntry& e = out.entry;
+  ProgramEntry e;
   if (targets.empty()) in.damaged("a kernel for no target");
   const SavedTarget& target = targets[size_t(in.number(0, int64_t(targets.size()) - 1))];
   e.device = target.device, e.target_index = target.index, e.target_key = target.key;
@@ -53,7 +52,7 @@ SavedProgram read_program(PackReader& in, const SavedTargets& targets,
       if (size && size.dtype() != DType::Index) in.damaged("a launch size that is no size");
     }
   read_code(in, e);
-  return out;
+  return e;
 }
 
 void write_targets(PackWriter& out, const SavedTargets& targets) {
@@ -106,8 +105,7 @@ Config settings_for_saved(const std::string& saved) {
   return config;
 }
 
-UOp trusted_program(const SavedProgram& program) {
-  const ProgramEntry& entry = program.entry;
+UOp trusted_program(const ProgramEntry& entry) {
   Device& on = device(entry.device);
   if (!Config::current().target.empty() && on.target_index() != entry.target_index) return {};
   if (!entry.has_binary() || entry.target_index >= on.targets().size() ||

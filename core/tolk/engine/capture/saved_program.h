@@ -21,14 +21,10 @@ struct SavedTarget {
 };
 using SavedTargets = std::vector<SavedTarget>;
 
-struct SavedProgram {
-  ProgramEntry entry; // its device as saved
-};
-
-// `place` and `node` write and read nodes by a number that means the same on both sides; null is one of them.
+// Entries have the device as saved. `place` and `node` write and read nodes by a number that means the same on both sides; null is one of them.
 void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& targets,
                    const std::function<int64_t(const UOp&)>& place);
-SavedProgram read_program(PackReader& in, const SavedTargets& targets,
+ProgramEntry read_program(PackReader& in, const SavedTargets& targets,
                           const std::function<UOp(PackReader&)>& node);
 void write_targets(PackWriter& out, const SavedTargets& targets);
 SavedTargets read_targets(PackReader in);
@@ -44,6 +40,6 @@ Config settings_for_saved(const std::string& saved);
 
 // The PROGRAM node with the code that stands in the file: only for files whose code the user trusts. Null when
 // its device here has another target than it was compiled for, or does not take the code.
-UOp trusted_program(const SavedProgram& program);
+UOp trusted_program(const ProgramEntry& entry);
 
 } // namespace tolk::engine
