@@ -6,6 +6,8 @@ set(TOLK_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or 
 set(TOLK_SHARED_DIR "${CMAKE_SOURCE_DIR}/../shared" CACHE PATH "Corpora and models for tests that are skipped without them")
 set(TOLK_PLUGIN_CPU AUTO CACHE STRING "Build plugins/cpu: AUTO, ON or OFF")
 set_property(CACHE TOLK_PLUGIN_CPU PROPERTY STRINGS AUTO ON OFF)
+set(TOLK_PLUGIN_VULKAN AUTO CACHE STRING "Build plugins/vulkan: AUTO, ON or OFF")
+set_property(CACHE TOLK_PLUGIN_VULKAN PROPERTY STRINGS AUTO ON OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -1,0 +1,169 @@
+// Kernels on the Vulkan device give what the interpreter gives: bit for bit, except that a device may flush subnormal
+// floats, has its own NaNs, and divides f64 with an error of 2.5 ulp.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <span>
+
+#include <boost/test/unit_test.hpp>
+
+#include "kernel_builder.h"
+#include "sample_kernels.h"
+#include "tolk/dtype/scalar.h"
+#include "vulkan_device.h"
+
+namespace tolk::test {
+namespace {
+
+using Id = KernelBuilder::Id;
+
+uint64_t element(const Bytes& bytes, DType dtype, size_t i) {
+  uint64_t word = 0;
+  size_t width = storage_bytes(dtype, 1);
+  std::memcpy(&word, bytes.data() + i * width, width);
+  return word;
+}
+
+bool subnormal(DType dtype, double value) {
+  double least = dtype == DType::F64 ? 0x1p-1022 : 0x1p-126;
+  return value != 0 && std::fabs(value) < least;
+}
+
+// Random bits of the dtype, with limits and special values among them; no subnormals of f32 and f64.
+Bytes values_of(DType dtype, size_t count, unsigned seed) {
+  std::mt19937_64 random(seed * 100 + static_cast<unsigned>(dtype));
+  Bytes bytes(count * storage_bytes(dtype, 1));
+  const double kSpecial[] = {
+      0.0,       -0.0,          1,      -1,      0.5,       1.5,     2.5,       -2.5,
+      127.5,     128,           255.5,  256,     -129,      32767.5, 65535.75,  2147483648.0,
+      4.3e9,     -2147483649.0, 9.3e18, -9.3e18, 1.9e19,    65504,   65520,     INFINITY,
+      -INFINITY, NAN,           1e-7,   5.97e-8, 3.3895e38, 448,     16777217.0};
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t word = random();
+    if (is_bool(dtype)) word &= 1;
+    if (is_float(dtype)) {
+      if (i < std::size(kSpecial))
+        word = float_to_bits(dtype, kSpecial[i]);
+      else if (i % 4 != 0)
+        word = float_to_bits(
+            dtype, std::ldexp(static_cast<double>(static_cast<int64_t>(word)), int(word % 64) - 70));
+      double value = float_from_bits(dtype, word);
+      if ((dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16) && subnormal(dtype, value))
+        word = 0;
+    } else if (i < 8) {
+      const __int128 kEdges[] = {0, 1, -1, int_min(dtype), int_max(dtype), int_max(dtype) - 1, 40, 7};
+      word = static_cast<uint64_t>(kEdges[i]) & (is_bool(dtype) ? 1 : ~uint64_t{0});
+    }
+    std::memcpy(bytes.data() + i * storage_bytes(dtype, 1), &word, storage_bytes(dtype, 1));
+  }
+  return bytes;
+}
+
+bool close(DType dtype, uint64_t a, uint64_t b, int ulps) {
+  if (a == b) return true;
+  if (!is_float(dtype)) return false;
+  double x = float_from_bits(dtype, a), y = float_from_bits(dtype, b);
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  if (subnormal(dtype, x) || subnormal(dtype, y)) return std::fabs(x - y) <= 0x1p-126;
+  if (x == y) return true; // zeros
+  return dtype == DType::F64 && std::fabs(x - y) <= ulps * std::fabs(y) * 0x1p-52;
+}
+
+// Compares buffer 0, which the sample kernels write.
+void compare(const KernelIR& kernel, const Arguments& arguments, int ulps = 0) {
+  auto dtype = static_cast<DType>(kernel.params[0].dtype);
+  std::vector<Bytes> got = run_on("VULKAN", kernel, arguments), want = run_on("INTERP", kernel, arguments);
+  size_t count = got[0].size() / storage_bytes(dtype, 1);
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t a = element(got[0], dtype, i), b = element(want[0], dtype, i);
+    if (close(dtype, a, b, ulps)) continue;
+    BOOST_ERROR(kernel.name << ", element " << i << ": bits " << std::hex << a << ", the interpreter has "
+                            << b);
+    return;
+  }
+}
+
+Arguments elementwise(const KernelIR& kernel, uint16_t lanes) {
+  constexpr uint32_t kTiles = 64;
+  Arguments arguments{.buffers = {}, .grid = {kTiles, 1, 1}};
+  for (size_t i = 0; i < kernel.params.size(); ++i)
+    arguments.buffers.push_back(values_of(static_cast<DType>(kernel.params[i].dtype), size_t{kTiles} * lanes,
+                                          static_cast<unsigned>(i)));
+  return arguments;
+}
+
+BOOST_AUTO_TEST_CASE(casts_between_all_dtypes_follow_the_rules_of_the_kernel_ir,
+                     *boost::unit_test::precondition(has_vulkan) * boost::unit_test::label("slow")) {
+  for (int from = 0; from <= TOLK_DTYPE_F8E8M0; ++from)
+    for (int to = 0; to <= TOLK_DTYPE_F8E8M0; ++to) {
+      if (from == to) continue;
+      KernelIR kernel = cast_kernel(static_cast<DType>(from), static_cast<DType>(to), 4);
+      compare(kernel, elementwise(kernel, 4));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(arithmetic_of_all_dtypes_follows_the_rules_of_the_kernel_ir,
+                     *boost::unit_test::precondition(has_vulkan) * boost::unit_test::label("slow")) {
+  for (const KernelIR& kernel : all_sample_kernels()) {
+    size_t cut = kernel.name.find('_');
+    bool sample = kernel.name[0] >= 'A' && kernel.name[0] <= 'Z'; // an opcode
+    bool fused = kernel.name.starts_with("MULACC") && is_float(static_cast<DType>(kernel.params[0].dtype));
+    // Sums and products of f8e8m0 overflow f32, which no code generator asks for.
+    bool unbounded = kernel.params[0].dtype == TOLK_DTYPE_F8E8M0;
+    if (!sample || fused || unbounded || cut == std::string::npos) continue;
+    uint16_t lanes = kernel.name.ends_with("_8") ? 8 : 1;
+    if (lanes == 8 && kernel.params[0].dtype != TOLK_DTYPE_F32 && kernel.params[0].dtype != TOLK_DTYPE_U8)
+      continue;
+    bool rounds = kernel.name.starts_with("FDIV") || kernel.name.starts_with("SQRT");
+    compare(kernel, elementwise(kernel, lanes), rounds ? 4 : 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(loops_registers_gates_and_gathers, *boost::unit_test::precondition(has_vulkan)) {
+  auto f32 = [](size_t count, unsigned seed) {
+    Bytes bytes(count * 4);
+    for (size_t i = 0; i < count; ++i) {
+      float v = static_cast<float>(static_cast<int>((i * 7 + seed * 13) % 31) - 15) * 0.25f;
+      std::memcpy(bytes.data() + 4 * i, &v, 4);
+    }
+    return bytes;
+  };
+  auto i32 = [](std::initializer_list<int32_t> values) {
+    Bytes bytes(values.size() * 4);
+    std::memcpy(bytes.data(), values.begin(), bytes.size());
+    return bytes;
+  };
+  compare(vector_add(), {.buffers = {f32(512, 0), f32(512, 1), f32(512, 2)}, .grid = {64, 1, 1}});
+  compare(row_sum(), {.buffers = {f32(16, 0), f32(512, 1)}, .grid = {16, 1, 1}});
+  for (int64_t n : {0, 1, 5, 100})
+    compare(guarded_sum(), {.buffers = {i32({0}), values_of(DType::I32, 1000, 3)}, .values = {n}});
+  for (int64_t n : {0, 3, 13, 16}) {
+    Bytes flags = values_of(DType::BOOL, 128, 1);
+    compare(gated_copy(), {.buffers = {f32(128, 0), f32(128, 1), flags}, .values = {n}, .grid = {1, 1, 1}});
+  }
+  compare(gather_scatter(),
+          {.buffers = {f32(8, 0), f32(8, 1), i32({3, -1, 0, 7, 2, 2, -1, 5})}, .grid = {1, 1, 1}});
+  compare(shared_transpose(),
+          {.buffers = {values_of(DType::I16, 64, 1), values_of(DType::I16, 64, 2)}, .grid = {4, 1, 1}});
+  compare(integer_mix(), {.buffers = {values_of(DType::I32, 8, 1), values_of(DType::I32, 8, 2),
+                                      values_of(DType::U8, 8, 3)}});
+}
+
+BOOST_AUTO_TEST_CASE(work_items_of_a_group_exchange_elements, *boost::unit_test::precondition(has_vulkan)) {
+  KernelBuilder b("reverse");
+  Id out = b.buffer(DType::I32, true), x = b.buffer(DType::I32, false);
+  Id group = b.tile(), item = b.kernel.add(TOLK_IR_SPECIAL, DType::I32, 1, {}, {256, 64});
+  Id local = b.local(DType::I32, 64), at = b.iadd(b.imul(group, b.index(64)), item);
+  b.store(local, item, b.load(x, at));
+  b.kernel.add(TOLK_IR_BARRIER, DType::Void, 1, {});
+  b.store(out, at, b.load(local, b.op(TOLK_IR_SUB, {b.index(63), item})));
+  Bytes in = values_of(DType::I32, 640, 1);
+  std::vector<Bytes> result =
+      run_on("VULKAN", b.kernel, {.buffers = {Bytes(640 * 4), in}, .grid = {10, 1, 1}, .local = {64, 1, 1}});
+  for (size_t i = 0; i < 640; ++i)
+    BOOST_TEST(element(result[0], DType::I32, i) == element(in, DType::I32, i / 64 * 64 + 63 - i % 64));
+}
+
+} // namespace
+} // namespace tolk::test
