@@ -282,6 +282,7 @@ Tensor Importer::prepared(const Tensor& weight, const Axes& order) {
 
 std::vector<int64_t> Importer::ints(const GraphValue& value) {
   std::vector<int64_t> out;
+  if (value.is_string()) throw InvalidArgument("a tensor of integers is needed, not one of strings");
   if (value.host) {
     if (is_float(value.host->dtype)) {
       for (double d : floats(value)) out.push_back(to_integer(d));
@@ -303,6 +304,7 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
 
 std::vector<double> Importer::floats(const GraphValue& value) {
   std::vector<double> out;
+  if (value.is_string()) throw InvalidArgument("a tensor of numbers is needed, not one of strings");
   if (value.host) {
     for (uint64_t i = 0; i < value.host->count(); ++i) out.push_back(io::element_double(*value.host, i));
     return out;

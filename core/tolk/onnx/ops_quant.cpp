@@ -140,11 +140,9 @@ Tensor per_output(const Tensor& v, const Tensor& w) {
 
 // A scale or zero point of the weight w is one number, or one for each output channel.
 void check_outputs(OpCall& op, size_t i, const Tensor& w) {
-  if (op.has(i) && w.rank() > 0 && !(op.in(i).numel() == 1) && !(op.in(i).numel() == w.size(0)))
-    op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) +
-            " must be one number, or one for each "
-            "of the outputs of the weight " +
-            to_string(w.shape()));
+  if (!op.has(i) || op.in(i).numel() == 1 || (w.rank() > 0 && op.in(i).numel() == w.size(0))) return;
+  op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) +
+          " must be one number, or one for each of the outputs of the weight " + to_string(w.shape()));
 }
 
 Values conv_integer(OpCall& op) {
