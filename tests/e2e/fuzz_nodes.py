@@ -50,12 +50,12 @@ def operators():
 
 
 class Drawn:
-    def __init__(self, rng):
-        self.rng = rng
+    def __init__(self, rng, odds):
+        self.rng, self.odds = rng, odds
         self.rank = rng.choice((0, 1, 2, 2, 3, 3, 4, 4, 5))
 
     def odd(self):
-        return self.rng.random() < 0.04
+        return self.rng.random() < self.odds
 
     def shape(self):
         rng = self.rng
@@ -160,9 +160,10 @@ class Drawn:
         return {k: v for k, v in out.items() if v != [] and not isinstance(v, type(None))}
 
 
-def drawn_model(rng, rows):
+def drawn_model(rng, rows, odds=0.04, opsets=(1, 6, 7, 9, 10, 11, 13, 17, 18, 21, 24, 28)):
+    """(operator, model, inputs, their names). `odds`: how often something is drawn that does not fit."""
     domain, name, inputs, attributes = rng.choice(rows)
-    d = Drawn(rng)
+    d = Drawn(rng, odds)
     values, first = d.inputs(inputs)
     values += [d.tensor("f32", [1])] if d.odd() else []
     constant = {i for i, v in enumerate(values) if v is not None and rng.random() < 0.4}
@@ -171,9 +172,10 @@ def drawn_model(rng, rows):
     main = graph([node(name, names, outs, domain=domain, name="the_node", **d.attributes(attributes, first))],
                  {names[i]: (v.dtype, v.shape) for i, v in enumerate(values) if v is not None and i not in constant},
                  {o: None for o in outs[:1]}, {names[i]: values[i] for i in constant})
-    opset = rng.choice((1, 6, 7, 9, 10, 11, 13, 17, 18, 21, 24, 28))
-    return name, model(main, opset, domains=("ai.onnx.ml", "com.microsoft", "ai.onnx.preview")), [
-        v for i, v in enumerate(values) if v is not None and i not in constant]
+    opset = rng.choice(opsets)
+    fed = [i for i, v in enumerate(values) if v is not None and i not in constant]
+    content = model(main, opset, domains=("ai.onnx.ml", "com.microsoft", "ai.onnx.preview"))
+    return name, content, [values[i] for i in fed], [names[i] for i in fed]
 
 
 class Tool:
@@ -211,7 +213,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "case")
         for i in range(count):
-            name, content, inputs = drawn_model(random.Random(f"{seed}/{i}"), rows)
+            name, content, inputs, _ = drawn_model(random.Random(f"{seed}/{i}"), rows)
             shutil.rmtree(folder, ignore_errors=True)
             write_case(folder, content, inputs, [scalar("f32", 0)])
             report = runner.ask(folder)
@@ -234,4 +236,5 @@ def main():
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -712,6 +712,24 @@ def refused_matmul_nbits_with_numbers_that_do_not_fit():
                 domain="com.microsoft", K=16, N=1, bits=4, block_size=16)[:2], "must have 8 elements"
 
 
+def refused_convolutions_of_a_scalar_with_zero_points_for_outputs():
+    return *one("ConvInteger", [tensor("u8", [1, 1, 3], [1, 2, 3]), scalar("u8", 1), scalar("u8", 0), vector("u8", [1, 2])],
+                1)[:2], "for each of the outputs"
+
+
+def refused_a_depth_of_text():
+    return *one("OneHot", [vector("i64", [1]), vector("string", ["2"]), vector("f32", [0, 1])], 1,
+                initializers=[1])[:2], "not one of strings"
+
+
+def refused_a_remainder_of_bools():
+    return *one("Mod", [vector("bool", [True])] * 2, 1)[:2], "needs integer tensors"
+
+
+def refused_a_constant_with_two_values():
+    return *one("Constant", [], 1, value_int=1, value_float=2.0)[:2], "more than one attribute"
+
+
 def main():
     tool, device, work, wanted = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
     shutil.rmtree(work, ignore_errors=True)

@@ -37,6 +37,7 @@ GraphValue constant_value(OpCall& op, const io::HostTensor& data) {
 
 Values constant(OpCall& op) {
   const Node& n = op.node;
+  if (n.attributes.size() > 1) op.fail("it has more than one attribute");
   if (const io::HostTensor* t = n.tensor("value")) return {constant_value(op, *t)};
   if (const io::HostTensor* t = n.tensor("sparse_value")) return {constant_value(op, *t)};
   if (n.find("value_int")) return {integers(op, {n.integer("value_int", 0)}, true)};

@@ -324,7 +324,10 @@ Tensor exact_remainder(const Tensor& x, const Tensor& y) {
 
 Tensor Tensor::fmod(const Tensor& other) const {
   DType dtype = promote(this->dtype(), other.dtype());
-  if (!is_float(dtype)) return detail::binary(Op::CMOD, *this, other);
+  if (!is_float(dtype)) {
+    detail::require_integers(*this, other, "fmod", false);
+    return detail::binary(Op::CMOD, *this, other);
+  }
   DType wide = sum_dtype(dtype);
   detail::Pair p = detail::matched(cast(wide), other.cast(wide));
   Tensor x(p.a), y(p.b), r;

@@ -182,6 +182,8 @@ BOOST_AUTO_TEST_CASE(operations_on_integers_refuse_floats) {
       {"^", [&] { (void)(f ^ f); }},
       {"shl", [&] { (void)b.shl(b); }},
       {"floordiv", [&] { (void)b.floordiv(b); }},
+      {"floormod", [&] { (void)b.floormod(b); }},
+      {"fmod", [&] { (void)b.fmod(b); }},
       {"logical_not", [&] { (void)!f; }},
       {"bool", [&] { (void)(b - b); }},
   };
