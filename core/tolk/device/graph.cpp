@@ -1,12 +1,14 @@
 #include "tolk/device/graph.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <random>
 #include <utility>
 
+#include <tolk/plugin/helpers.h>
+
+#include "tolk/base/clock.h"
 #include "tolk/base/error.h"
 #include "tolk/base/test_switches.h"
 #include "tolk/device/host_graph.h"
@@ -27,21 +29,12 @@ Live& live() {
   return *all;
 }
 
-uint64_t now_ns() {
-  auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
 // The generator of TOLK_TEST_SHUFFLE, null when that is off. Each use of a process continues one sequence.
 std::mt19937_64* shuffler() {
   uint64_t seed = test_switches().shuffle.load(std::memory_order_relaxed);
   if (seed == 0) return nullptr;
   static std::mt19937_64 generator(seed);
   return &generator;
-}
-
-bool overlap(const tolk_ref& a, const tolk_ref& b) {
-  return a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
 
 [[noreturn]] void zero_size(const std::string& kernel) {
@@ -232,7 +225,7 @@ uint32_t DeviceGraph::add_copy(Buffer& dst, Buffer& src, std::span<const uint32_
     throw InvalidArgument("the destination is imported read-only memory and cannot be written");
   node.buffers = {ref_of(dst), ref_of(src)};
   node.storages = {&dst.storage(), &src.storage()};
-  if (overlap(node.buffers[0], node.buffers[1]))
+  if (tolk_overlap(node.buffers[0], node.buffers[1]))
     throw GraphError("a copy whose two ranges overlap cannot be in a graph");
   return add(std::move(node), after);
 }
@@ -439,7 +432,7 @@ void DeviceGraph::update() {
       std::vector<tolk_ref> refs = nodes_[patch.node].buffers;
       for (const tolk_patch& p : changes_)
         if (p.node == patch.node) refs[p.index] = p.to.buffer;
-      if (overlap(refs[0], refs[1])) {
+      if (tolk_overlap(refs[0], refs[1])) {
         discard();
         throw GraphError("a copy whose two ranges overlap cannot be in a graph");
       }

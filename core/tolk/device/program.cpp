@@ -1,7 +1,6 @@
 #include "tolk/device/program.h"
 
-#include <chrono>
-
+#include "tolk/base/clock.h"
 #include "tolk/base/error.h"
 #include "tolk/device/stream.h"
 #include "tolk/loader/plugin_loader.h"
@@ -17,11 +16,6 @@ struct Arguments {
   std::vector<tolk_ref> refs;
   std::vector<uint64_t> slots;
 };
-
-uint64_t now_ns() {
-  auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
 
 } // namespace
 

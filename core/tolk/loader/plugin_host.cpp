@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "tolk/base/clock.h"
 #include "tolk/base/config.h"
 #include "tolk/base/disk_cache.h"
 #include "tolk/base/hash.h"
@@ -244,10 +244,7 @@ const char* config_get(void* ctx, const char* key) noexcept {
   }
 }
 
-uint64_t clock_ns(void*) noexcept {
-  auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
+uint64_t clock_ns(void*) noexcept { return now_ns(); }
 
 int32_t cancelled(void*) noexcept { return cancel_flag.load(std::memory_order_relaxed) ? 1 : 0; }
 void trace_begin(void*, const char*, const char*) noexcept {}

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "tolk/base/api.h"
-#include "tolk/engine/compile/compile_linear.h"
 #include "tolk/engine/run/any_buffer.h"
+#include "tolk/engine/run/var_vals.h"
+#include "tolk/uop/uop.h"
 
 namespace tolk::engine {
 
@@ -71,10 +72,10 @@ struct SavedStorage {
   StorageRole role;
 };
 
-// What a Capture is made from: by recording a function, or from a file.
+// What a Capture consists of, recorded from a function or read from a file.
 struct CaptureParts {
   std::string device; // where nodes without a device live
-  ToProgram to_program;
+  std::function<UOp(Device& device, const UOp& sink, bool may_alias)> to_program; // engine::ToProgram
   UOp planned; // compiled, inputs as PARAMs, memory planned, not batched
   UOp linear;  // the same with batches of calls as graphs
   std::vector<InputInfo> expected;
@@ -85,7 +86,7 @@ struct CaptureParts {
   std::vector<UOp> once;                        // of these, what pruning computed once: never freed
   // Inputs that the function returns as they are: none may lie in storage that a replay overwrites.
   std::vector<size_t> returned = {};
-  std::any value = {}; // what the function returned, in whatever form its caller keeps it
+  std::any value = {}; // the function's result, in a form of its caller's
 };
 
 class TOLK_API Capture {
@@ -110,8 +111,8 @@ public:
   bool writes_input(size_t i) const { return written_inputs_[i]; }
   // BUFFERs besides the inputs that replays write and nodes name.
   const std::vector<UOp>& written() const { return written_; }
-  // Whether several calls write the arena. It gets its storage before a copy from the host can take the host's
-  // memory over in its place, which would then keep the updates.
+  // Whether several calls write the arena. Such an arena is allocated early: otherwise a copy from the host could
+  // import the host's memory as its storage, and updates would change that.
   bool is_updated_arena(const UOp& node) const { return updated_arenas_.contains(node); }
   // Throws JitError unless the inputs are what the kernels were captured with.
   void check(const JitInputs& inputs) const;

@@ -183,8 +183,8 @@ private:
 
 int capture_beam(const Config& config) { return int(config.jit_beam >= 0 ? config.jit_beam : config.beam); }
 
-// Throws when a call reads storage that got its contents while the capture went on and not by what it recorded: from
-// another thread. Replays would read the contents of the capture. Storage that they write as well is their own.
+// Throws when a call reads storage that another thread computed during the capture: replays would read these contents
+// forever. Storage that replays write as well is their own.
 void refuse_foreign(const std::vector<UOp>& calls, const NodeSet& inputs) {
   NodeSet written = written_by(calls);
   for (const UOp& call : calls)

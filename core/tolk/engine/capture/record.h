@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tolk/engine/capture/capture.h"
+#include "tolk/engine/compile/compile_linear.h"
 
 namespace tolk::engine {
 
@@ -34,8 +35,7 @@ struct FunctionOptions {
 CaptureParts record(const FunctionOptions& options, const JitInputs& inputs, const Resolver& buffers,
                     const HeldNodes& held);
 
-// The LINEAR with PARAM k in place of the storage of input k; puts names and what replays expect into
-// `parts`.
+// The LINEAR with PARAM k in place of the storage of input k. Fills `names` and `expected` of the parts.
 TOLK_API UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts);
 
 } // namespace tolk::engine

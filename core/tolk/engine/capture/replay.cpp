@@ -82,8 +82,8 @@ std::vector<AnyBuffer> Replay::resolved(const JitInputs& inputs, const Resolver&
   return out;
 }
 
-// The kernels were captured with inputs that shared no storage with what they write; when they do now, a copy
-// keeps the values that the inputs have at the call.
+// At the capture, inputs shared no bytes with other storage of the kernels. An input that does now is copied when the
+// kernels write those bytes, so that they read the values of the call.
 void Replay::copy_aliased_inputs(std::vector<AnyBuffer>& buffers) {
   std::vector<size_t> to_copy;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -132,7 +132,7 @@ void Replay::run(const JitInputs& inputs, const Resolver& buffers, bool wait) {
   for (const JitInput& input : inputs.inputs) options.input_uops.push_back(input.storage);
   options.var_vals = inputs.var_vals;
   options.jit = true, options.wait = wait;
-  const uint64_t version = fresh_version(); // a BUFFER compares with numbers of its own: one serves all
+  const uint64_t version = fresh_version(); // versions are compared per BUFFER, so all can share one number
   for (const UOp& node : capture_->written()) version_of(node).note_written(version);
   for (size_t i = 0; i < inputs.inputs.size(); ++i)
     if (const UOp& node = inputs.inputs[i].storage; capture_->writes_input(i) && node.is(Op::BUFFER))

@@ -3,10 +3,10 @@
 #include "tolk/engine/capture/saved_capture.h"
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tolk/base/clock.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
@@ -57,12 +57,12 @@ void write_storage(PackWriter& out, Replay& replay, const Contents& c) {
   });
 }
 
-// Loading takes code from the cache and not from the file, so the cache gets what a load will look for.
+// Loading takes code from the cache and not from the file, so a save fills the cache.
 void cache_for_loads(const Capture& capture, const UOp& kernels) {
   try {
     ScopedConfig scope(settings_for_saved(capture.settings()));
     cache_kernels(device(capture.device()), kernels);
-  } catch (const Error& e) { // kernels that the caller compiled in a way of its own
+  } catch (const Error& e) { // kernels of another to_program
     log::debug(1, std::string("kernels of a saved capture are not kept in the cache: ") + e.what());
   }
 }
@@ -368,13 +368,11 @@ LoadedCapture load_capture(std::string_view file, const LoadOptions& options) {
     renumber.set_program(i, loaded ? loaded : bounded_kernel(e.sink));
   }
   parts.planned = renumber(plain.nodes[0]);
-  auto begin = std::chrono::steady_clock::now();
+  const uint64_t begin = now_ns();
   Lowered lowered =
       lower_linear(device(parts.device), parts.planned, {.compiled = &out.compiled, .batch = true});
   parts.planned = std::move(lowered.planned), parts.linear = std::move(lowered.linear);
-  if (out.compiled > 0)
-    out.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  if (out.compiled > 0) out.compile_ms = ms_since(begin);
   out.reused = plain.programs.size() - std::min(plain.programs.size(), out.compiled);
   for (InputInfo& info : plain.expected) info.view = renumber(info.view);
   parts.expected = std::move(plain.expected);

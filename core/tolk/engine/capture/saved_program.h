@@ -38,8 +38,8 @@ Config with_codegen(const Config& base, std::string_view text);
 // saved capture. Throws FormatError for text that is no settings.
 Config settings_for_saved(const std::string& saved);
 
-// The PROGRAM node with the code that stands in the file: only for files whose code the user trusts. Null when
-// its device here has another target than it was compiled for, or does not take the code.
+// The PROGRAM node with the code in the file: only for files whose code the user trusts. Null when the device has
+// another target than it was compiled for, or refuses the code.
 UOp trusted_program(const ProgramEntry& entry);
 
 } // namespace tolk::engine

@@ -1,14 +1,14 @@
-// The passes between a schedule and what runs, in their one order. Who lowers names the passes that it wants:
+// The passes between a schedule and what runs, in their order. Each pipeline selects passes:
 //
 //   pass         | realize, Model::run | captured function | Model::save | load_capture
 //   compile      | x                   | x                 | x           | what has no trusted code
-//   prune        |                     | when asked for    |             |
+//   prune        |                     | optional          |             |
 //   parametrize  |                     | x                 | x           | (in the file)
 //   plan memory  | by the scheduler    | x                 | as for run  | (in the file)
 //   batch        |                     | x                 | x           | x
 //
-// Scheduling plans memory itself where one schedule is all that runs, and keeps the planned schedule.
-// A capture is several schedules, so it plans once, over all of them.
+// The scheduler plans memory where a single schedule runs, and caches the planned schedule. A capture is several
+// schedules and plans memory once, over all of them.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ struct LowerOptions {
   // A pass from LINEAR to LINEAR; an empty one is left out.
   std::function<UOp(const UOp& compiled)> prune = {};
   std::function<UOp(const UOp& compiled)> parametrize = {};
-  // BUFFERs that memory planning leaves alone, asked for after pruning; empty: memory is not planned.
+  // Called after pruning: BUFFERs that memory planning must not move. Empty: memory is not planned.
   std::function<std::vector<UOp>()> held = {};
   bool batch = false;
 };

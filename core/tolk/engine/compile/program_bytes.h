@@ -1,5 +1,5 @@
-// A compiled kernel as bytes, without its graph: launch facts, source text, kernel IR, parameters. The compile
-// cache and saved captures share this form.
+// A compiled kernel as bytes, without its graph: metadata, source text, kernel IR, parameters. The compile cache and
+// saved captures share this form.
 #pragma once
 
 #include <string_view>

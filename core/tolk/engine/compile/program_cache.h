@@ -1,10 +1,10 @@
-// Compiled kernels on disk, found by what they are compiled from: the kernel's graph, the settings that
-// change code, the device's target, and this build of Tolk. Nothing that a file says about a kernel takes
-// part, so what is found here is what this user's own Tolk compiles from the graph.
+// Compiled kernels on disk, keyed by what they are compiled from: the kernel's graph, the settings that change code,
+// the device's target, and this build of Tolk. Metadata that a file has of a kernel is no part of the key, so a hit is
+// what this user's own Tolk compiled from the graph.
 //
-// Two entries for a kernel: facts and source text by the graph, compiled bytes by the source text. The second
-// one still serves when another build of Tolk renders the same text. Keys are hashes, and an entry holds what
-// its key was made of: a graph or text built to collide with another one is a miss.
+// A kernel has two entries: metadata and source text by the graph, compiled bytes by the source text. The second is
+// still valid when another build of Tolk renders the same text. Keys are hashes, and an entry stores the hashed bytes:
+// a graph or text built to collide with another one is a miss.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace tolk::engine {
 
-// Whether kernels for the device's target are text. For others nothing but code generation is saved, so only
-// saved captures look for them here.
+// Whether kernels for the device's target are text. For others a hit saves only code generation, so only saved
+// captures use this cache for them.
 bool has_text(const Device& on);
 
 // An entry for the device's target, without code.
 ProgramEntry entry_for(Device& on, const UOp& sink, bool may_alias);
 
 // The kernel's PROGRAM node, loaded on the device; null where the cache has none or the device refuses its
-// bytes. Null always with CCACHE=0. `codegen_digest` is that of what code generation knows of the target.
+// bytes. Null always with CCACHE=0. `codegen_digest`: codegen::Target::digest of the target.
 UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen_digest);
-// Keeps what to_program made. Call it for nothing else: later processes run it without a further check.
+// Stores a result of to_program, and nothing else: later processes run it without a further check.
 void cache_program(Device& on, const UOp& program, uint64_t codegen_digest);
 
-// What the plugin's compiler made of the entry's source.
+// The compiled bytes of the entry's source.
 std::optional<std::string> cached_code(const ProgramEntry& entry);
 void cache_code(const ProgramEntry& entry, const std::string& code);
 

@@ -1,9 +1,7 @@
-// Groups calls into graph calls, which a device replays as one.
+// Groups consecutive calls into graph calls, each of which a device replays with one launch.
 //
 //   UOp batched = batch_graphs(device("CPU"), compiled); // from compile_linear
 //   // LINEAR(CALL(CUSTOM_FUNCTION "graph"(LINEAR(k1, k2, copy)), PARAM 0, PARAM 1), CALL(k3), ...)
-//
-// The order of the calls stays.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +15,8 @@
 
 namespace tolk::engine {
 
-// The abilities of graphs on the device. None when there are none: the plugin has no graphs, and GRAPH=2 does
-// not ask for the host's.
+// What graphs of the device can hold; nothing when the plugin has no graphs and GRAPH=2 does not ask for the
+// host's.
 TOLK_API std::optional<GraphAbility> graph_caps(const Device& device);
 
 // Whether a graph with work of `batch_devices` can also hold `call`: a compiled kernel, or a copy where

@@ -1,8 +1,8 @@
 #include "tolk/engine/run/buffer_copy.h"
 
-#include <chrono>
 #include <cstdio>
 
+#include "tolk/base/clock.h"
 #include "tolk/base/error.h"
 
 namespace tolk::engine {
@@ -40,14 +40,13 @@ Runner buffer_copy(Device& device, int64_t total_bytes, const std::string& dest_
   runner.call = [](std::span<const BufferRef> buffers, const VarVals&, bool wait,
                    std::optional<int>) -> std::optional<double> {
     check_copy(buffers);
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = wait ? Clock::now() : Clock::time_point();
+    const uint64_t begin = wait ? now_ns() : 0;
     Buffer &to = *buffers[0], &from = *buffers[1];
     from.allocate();
     copy_buffer(to, from);
     if (!wait) return {};
     to.device().synchronize();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return ms_since(begin) * 1e-3;
   };
   return runner;
 }

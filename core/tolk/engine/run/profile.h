@@ -8,9 +8,9 @@
 // The setting PROFILE=FILE writes the same events while the process runs: a Chrome trace, which Perfetto and
 // chrome://tracing open. Every device is a track, a graph's launches lie inside of it.
 //
-// While a profile is taken, every launch and copy is waited for, as with DEBUG=2, so host and device do not
-// overlap, and graphs time their nodes. Otherwise a run only tests a flag. Runs that do not count in the
-// statistics (tuning, validation, internal copies) have no events.
+// A profile waits for every launch and copy, as DEBUG=2 does, so host and device do not overlap; graphs time their
+// nodes. Without a profile a run only tests a flag. Runs that do not count in the statistics (tuning, validation,
+// internal copies) have no events.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct ProfileEvent {
     bool operator==(const Range&) const = default;
   };
   Kind kind = Kind::Kernel;
-  std::string device;                // that the kernel runs on, that a copy writes; of a graph the first one
-  std::string name;                  // the kernel's; as in DEBUG=2 for others
+  std::string device;                // runs the kernel, is written by the copy, or is the first of the graph
+  std::string name;                  // of the kernel; of others as in DEBUG=2
   uint64_t begin_ns = 0, end_ns = 0; // of the steady clock
   std::vector<Range> buffers;        // a kernel's in the order of its parameters; a copy's target and source
   VarVals var_vals;                  // of the variables that the kernel has
-  bool in_graph = false;             // part of the graph whose event stands before it
-  // The times are no measurement: the graph's time divided evenly, since the backend does not time nodes; or
-  // the time includes VALIDATE_WITH_CPU.
+  bool in_graph = false;             // part of the graph whose event precedes it
+  // The times are not measured: the backend does not time nodes, and the graph's time is divided evenly; or they
+  // include VALIDATE_WITH_CPU.
   bool estimated = false;
 };
 TOLK_API const char* kind_name(ProfileEvent::Kind kind);

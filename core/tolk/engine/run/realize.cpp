@@ -1,11 +1,11 @@
 #include "tolk/engine/run/realize.h"
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <set>
 #include <unordered_set>
 
+#include "tolk/base/clock.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/device/registry.h"
@@ -20,11 +20,6 @@
 
 namespace tolk::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 // The most buffers that kernels of the devices take, where there is a limit.
 schedule::BufferLimits buffer_limits(const std::set<std::string>& devices) {
@@ -147,10 +142,10 @@ Prepared scheduled(std::span<const UOp> roots, const std::string& device, std::s
 } // namespace
 
 Prepared prepare(std::span<const UOp> roots, const std::string& device, const Progress& progress) {
-  auto begin = Clock::now();
+  uint64_t begin = now_ns();
   Prepared out = scheduled(roots, device, below(roots, false).devices);
   out.schedule_ms = ms_since(begin);
-  begin = Clock::now();
+  begin = now_ns();
   if (out.binding) prepare_linear(*out.binding, out.linear, out.vars, progress);
   out.compile_ms = ms_since(begin);
   return out;

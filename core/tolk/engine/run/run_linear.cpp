@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "tolk/base/clock.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
@@ -53,10 +54,9 @@ struct Run {
 std::optional<double> run_kernel(const Run& run, Step& step) {
   if (run.validate) {
     for (const Position& p : step.positions) {
-      const uint64_t begin = RunProfile::now();
+      const uint64_t begin = now_ns();
       run_validated(step, p);
-      if (run.profile)
-        run.profile->add(step, p, run.context.var_vals, begin, RunProfile::now()).estimated = true;
+      if (run.profile) run.profile->add(step, p, run.context.var_vals, begin, now_ns()).estimated = true;
     }
     return {};
   }
@@ -67,27 +67,27 @@ std::optional<double> run_kernel(const Run& run, Step& step) {
   // Positions on devices with queues run side by side: everything is submitted before anything is waited for.
   bool together = step.positions.size() > 1 && step.positions[0].device->stream() != nullptr;
   double longest = 0;
-  const uint64_t begin = RunProfile::now();
+  const uint64_t begin = now_ns();
   for (Position& p : step.positions) {
     uint64_t ns = 0;
     p.program->launch(p.ordered, p.values, p.grid, p.local, together ? nullptr : &ns);
     longest = std::max(longest, double(ns) * 1e-9);
     if (!run.profile || together) continue;
-    const uint64_t end = RunProfile::now();
+    const uint64_t end = now_ns();
     run.profile->add(step, p, run.context.var_vals, std::max(begin, end - std::min(end, ns)), end);
   }
   if (!together) return longest;
   uint64_t end = begin;
   for (Position& p : step.positions) {
     p.device->synchronize();
-    end = RunProfile::now();
+    end = now_ns();
     if (run.profile) run.profile->add(step, p, run.context.var_vals, begin, end);
   }
   return double(end - begin) * 1e-9;
 }
 
 std::optional<double> run_copy(const Run& run, Step& step) {
-  const uint64_t begin = run.wait ? RunProfile::now() : 0;
+  const uint64_t begin = run.wait ? now_ns() : 0;
   // Copies to several devices run side by side: all are submitted before any is waited for.
   const bool together = step.positions.size() > 1;
   for (Position& p : step.positions) {
@@ -98,9 +98,9 @@ std::optional<double> run_copy(const Run& run, Step& step) {
   if (!run.wait) return {};
   for (Position& p : step.positions) {
     if (together) p.device->synchronize();
-    if (run.profile && !p.in_place) run.profile->add(step, p, run.context.var_vals, begin, RunProfile::now());
+    if (run.profile && !p.in_place) run.profile->add(step, p, run.context.var_vals, begin, now_ns());
   }
-  return double(RunProfile::now() - begin) * 1e-9;
+  return double(now_ns() - begin) * 1e-9;
 }
 
 // Binds the node of a SLICE call to the view that the call describes. False when it is bound to that view
@@ -129,13 +129,13 @@ std::optional<double> run_graph(const Run& run, Step& step, bool view_bound, boo
   PreparedLinear& inner = *step.inner;
   if (view_bound) inner.update(run.binding, run.make_program, run.context);
   std::optional<double> seconds;
-  const uint64_t begin = run.profile ? RunProfile::now() : 0;
+  const uint64_t begin = run.profile ? now_ns() : 0;
   // Validation looks at every kernel, so it takes the calls one by one.
   if (!run.validate && step.graph->run(run.binding, inner, run.context, run.wait, seconds)) {
     launched.fetch_add(1, std::memory_order_relaxed);
     if (run.profile)
       run.profile->add_graph(*step.graph, inner, run.binding.ambient().name(), run.context.var_vals, begin,
-                             RunProfile::now());
+                             now_ns());
     return seconds;
   }
   counted = true; // call by call, counted there

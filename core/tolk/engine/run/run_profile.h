@@ -1,7 +1,6 @@
 // The profile events of one run of a LINEAR; internal to run_linear.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -17,12 +16,6 @@ public:
   ~RunProfile() { record_events(std::move(events_)); } // including those of a failed run
   RunProfile(const RunProfile&) = delete;
   RunProfile& operator=(const RunProfile&) = delete;
-
-  // Nanoseconds of the steady clock.
-  static uint64_t now() {
-    auto time = std::chrono::steady_clock::now().time_since_epoch();
-    return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-  }
 
   // One launch or copy of a step.
   ProfileEvent& add(const Step& step, const Position& position, const VarVals& vars, uint64_t begin_ns,
