@@ -40,7 +40,8 @@ class Referee:
         if any(t.dtype not in NAMES for t in inputs.values()):
             return None
         if self.process is None:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL)
         request = {"model": model, "inputs": {name: self.given(t) for name, t in inputs.items()}}
         try:
             self.process.stdin.write((json.dumps(request) + "\n").encode())
@@ -117,9 +118,11 @@ def main():
                 failed += 1
                 print(f"round {i} of seed {seed}, {name}: {wrong}", flush=True)
                 if os.environ.get("FUZZ_ORT_KEEP"):
-                    shutil.copytree(folder, os.path.join(os.environ["FUZZ_ORT_KEEP"], f"{seed}-{i}-{name}"), dirs_exist_ok=True)
+                    kept = os.path.join(os.environ["FUZZ_ORT_KEEP"], f"{seed}-{i}-{name}")
+                    shutil.copytree(folder, kept, dirs_exist_ok=True)
     runner.close(), referee.close()
-    print(f"{equal} equal, {both_refused} not run by ONNX Runtime, {failed} differ, {sum(refused.values())} refused by tolk alone")
+    alone = sum(refused.values())
+    print(f"{equal} equal, {both_refused} not run by ONNX Runtime, {failed} differ, {alone} refused by tolk alone")
     print("refused by tolk alone:", ", ".join(f"{n} {k}" for n, k in sorted(refused.items())))
     return 1 if failed else 0
 

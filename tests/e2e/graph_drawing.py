@@ -250,10 +250,10 @@ class Drawing:
             self.add("Conv", [x, w], [shape[0], out, *size], bits + 12, pads=pads, strides=[stride, stride])
 
 
-STEPS = (Drawing.unary, Drawing.unary, Drawing.stepwise, Drawing.binary, Drawing.binary, Drawing.with_constant, Drawing.compare, Drawing.where,
-         Drawing.cast, Drawing.reduce, Drawing.reduce, Drawing.transpose, Drawing.reshape, Drawing.unsqueeze, Drawing.concat,
-         Drawing.slice, Drawing.pad, Drawing.gather, Drawing.matmul, Drawing.along, Drawing.cumsum, Drawing.arg, Drawing.topk,
-         Drawing.expand, Drawing.window)
+STEPS = (Drawing.unary, Drawing.unary, Drawing.stepwise, Drawing.binary, Drawing.binary, Drawing.with_constant,
+         Drawing.compare, Drawing.where, Drawing.cast, Drawing.reduce, Drawing.reduce, Drawing.transpose, Drawing.reshape,
+         Drawing.unsqueeze, Drawing.concat, Drawing.slice, Drawing.pad, Drawing.gather, Drawing.matmul, Drawing.along,
+         Drawing.cumsum, Drawing.arg, Drawing.topk, Drawing.expand, Drawing.window)
 
 
 def drawn_graph(rng):

@@ -719,7 +719,7 @@ def refused_convolutions_of_a_scalar_with_zero_points_for_outputs():
 
 def refused_a_depth_of_text():
     return *one("OneHot", [vector("i64", [1]), vector("string", ["2"]), vector("f32", [0, 1])], 1,
-                initializers=[1])[:2], "not one of strings"
+                initializers=[1])[:2], "a tensor of integers is needed"
 
 
 def refused_a_remainder_of_bools():

@@ -282,7 +282,8 @@ Tensor Importer::prepared(const Tensor& weight, const Axes& order) {
 
 std::vector<int64_t> Importer::ints(const GraphValue& value) {
   std::vector<int64_t> out;
-  if (value.is_string()) throw InvalidArgument("a tensor of integers is needed, not one of strings");
+  if (value.is_string() || (!value.host && !value.tensor.defined()))
+    throw InvalidArgument("a tensor of integers is needed");
   if (value.host) {
     if (is_float(value.host->dtype)) {
       for (double d : floats(value)) out.push_back(to_integer(d));
@@ -292,7 +293,6 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
       out.push_back(int64_t(io::element_int(*value.host, i)));
     return out;
   }
-  if (!value.tensor.defined()) throw InvalidArgument("a tensor of integers is needed");
   if (auto known = evaluate_on_host(value.tensor, changing_)) {
     for (const Scalar& s : *known)
       out.push_back(is_float(value.tensor.dtype()) ? to_integer(s.f) : int64_t(s.i));
@@ -304,12 +304,12 @@ std::vector<int64_t> Importer::ints(const GraphValue& value) {
 
 std::vector<double> Importer::floats(const GraphValue& value) {
   std::vector<double> out;
-  if (value.is_string()) throw InvalidArgument("a tensor of numbers is needed, not one of strings");
+  if (value.is_string() || (!value.host && !value.tensor.defined()))
+    throw InvalidArgument("a tensor of numbers is needed");
   if (value.host) {
     for (uint64_t i = 0; i < value.host->count(); ++i) out.push_back(io::element_double(*value.host, i));
     return out;
   }
-  if (!value.tensor.defined()) throw InvalidArgument("a tensor of numbers is needed");
   if (auto known = evaluate_on_host(value.tensor, changing_)) {
     for (const Scalar& s : *known) out.push_back(is_float(value.tensor.dtype()) ? s.f : double(s.i));
     return out;

@@ -250,8 +250,7 @@ Tensor Tensor::floordiv(const Tensor& other) const {
 Tensor Tensor::cdiv(const Tensor& other) const { return on_integers(Op::CDIV, *this, other, "cdiv"); }
 
 Tensor Tensor::floormod(const Tensor& other) const {
-  if (!is_float(promote(dtype(), other.dtype())))
-    return on_integers(Op::FLOORMOD, *this, other, "floormod");
+  if (!is_float(promote(dtype(), other.dtype()))) return on_integers(Op::FLOORMOD, *this, other, "floormod");
   Tensor r = fmod(other);
   Tensor wrong = tolk::not_equal(r, 0) & tolk::not_equal(r < 0, other < 0);
   return wrong.where(r + other, r);
