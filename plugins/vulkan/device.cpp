@@ -189,6 +189,8 @@ void make_caps(tolk_device& device) {
     if (has_kind(adapter, kind)) caps.buffer_kinds |= 1u << kind;
   caps.kernel_kinds = caps.buffer_kinds;
   caps.streams_max = 1;
+  caps.graph = TOLK_GRAPH_KERNELS | TOLK_GRAPH_COPIES | TOLK_GRAPH_FILLS | TOLK_GRAPH_UPDATE_BUFFERS |
+               TOLK_GRAPH_UPDATE_VALUES | TOLK_GRAPH_UPDATE_SIZES;
   caps.timestamp_bits = adapter.timestamp_bits;
   if (limits.timestampPeriod > 0) caps.timer_hz = static_cast<uint64_t>(1e9 / double(limits.timestampPeriod));
 }

@@ -146,8 +146,8 @@ bool find_queue(Adapter& adapter) {
   return false;
 }
 
-// What the driver lets a shader ask for; the names are those of target.h.
-std::string float_controls(const Adapter& adapter) {
+// What the driver lets a shader ask for, and what it bounds; docs/vulkan.md has the names.
+std::string shader_features(const Adapter& adapter) {
   const VkPhysicalDeviceVulkan12Properties& p = adapter.properties12;
   const std::pair<VkBool32, const char*> known[] = {
       {p.shaderDenormPreserveFloat32, "+denorm32"},
@@ -162,6 +162,10 @@ std::string float_controls(const Adapter& adapter) {
   for (auto [has, name] : known)
     if (has && (adapter.has_f64 || !std::strstr(name, "64")))
       text += (text.empty() ? "" : ",") + std::string(name);
+  // Mesa, src/gallium/auxiliary/gallivm/lp_bld_limits.h: LP_MAX_TGSI_LOOP_ITERATIONS, of all loops of a shader
+  // together.
+  if (p.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
+    text += (text.empty() ? "" : ",") + std::string("+loops=65000");
   return text;
 }
 
@@ -198,7 +202,7 @@ Adapter describe(VkPhysicalDevice handle) {
   vkGetPhysicalDeviceMemoryProperties(handle, &a.memory);
   a.lacks = missing_features(handle, a.has_f64);
   if (!find_queue(a)) a.lacks += std::string(a.lacks.empty() ? "" : ", ") + "a queue that computes";
-  a.features = float_controls(a);
+  a.features = shader_features(a);
   a.driver = std::string(a.properties12.driverName) + " " + a.properties12.driverInfo;
   return a;
 }
@@ -316,6 +320,7 @@ tolk_status tolk_plugin_entry_v1(const tolk_host* table, const tolk_plugin** out
   plugin.buffer = &buffer_table;
   plugin.stream = &stream_table;
   plugin.program = &program_table;
+  plugin.graph = &graph_table;
   plugin.device_count = device_count;
   plugin.device_info = device_info;
   plugin.device_open = open_device;

@@ -234,6 +234,43 @@ BOOST_AUTO_TEST_CASE(modules_ask_only_for_the_capabilities_that_they_need) {
   BOOST_TEST(capabilities(render(quotient, "+f64")) == with_f64);
 }
 
+// The sum of 100 * 1000 + 30 * 40 elements: 101,230 iterations.
+KernelIR long_loops() {
+  KernelBuilder b("long");
+  Id out = b.buffer(DType::I32, true), x = b.buffer(DType::I32, false), n = b.value(DType::I32, 0, 40);
+  Id acc = b.registers(DType::I32, 1), i0 = b.index(0);
+  b.store(acc, i0, i0);
+  Id i = b.loop(100), j = b.loop(1000);
+  b.store(acc, i0, b.add(b.load(acc, i0), b.load(x, b.iadd(b.imul(i, b.index(1000)), j))));
+  b.end(j);
+  b.end(i);
+  Id r = b.loop(30), c = b.range(n);
+  b.store(acc, i0, b.add(b.load(acc, i0), b.load(x, b.iadd(r, c))));
+  b.end(c);
+  b.end(r);
+  b.store(out, i0, b.load(acc, i0));
+  return b.kernel;
+}
+
+BOOST_AUTO_TEST_CASE(loops_are_unrolled_until_they_keep_to_the_drivers_limit,
+                     *boost::unit_test::precondition(has_tools)) {
+  auto loops = [](const std::string& bytes) {
+    size_t count = 0;
+    for (size_t at = 0; at < bytes.size(); at += 4) {
+      uint32_t word;
+      std::memcpy(&word, bytes.data() + at, 4);
+      count += word == (4u << 16 | spirv::kOpLoopMerge);
+    }
+    return count;
+  };
+  BOOST_TEST(render(long_loops(), "") == render(long_loops(), "+loops=200000"));
+  BOOST_TEST(loops(render(long_loops(), "+loops=65000")) == 4u);
+  BOOST_TEST(render(long_loops(), "+loops=65000").size() > render(long_loops(), "").size());
+  BOOST_CHECK_EXCEPTION(render(long_loops(), "+loops=10"), CompileError, [](const CompileError& e) {
+    return std::string(e.what()).find("kernel long: a work-item goes round loops") != std::string::npos;
+  });
+}
+
 BOOST_AUTO_TEST_CASE(the_renderer_is_found_by_kind_and_dialect) {
   const Renderer* renderer = find_renderer(TOLK_TARGET_SPIRV, "vulkan1.2");
   BOOST_REQUIRE(renderer);

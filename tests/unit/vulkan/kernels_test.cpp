@@ -150,6 +150,23 @@ BOOST_AUTO_TEST_CASE(loops_registers_gates_and_gathers, *boost::unit_test::preco
                                       values_of(DType::U8, 8, 3)}});
 }
 
+// llvmpipe leaves a shader's loops after 65,535 iterations in all.
+BOOST_AUTO_TEST_CASE(long_loops_run_to_their_end, *boost::unit_test::precondition(has_vulkan)) {
+  KernelBuilder b("long");
+  Id out = b.buffer(DType::I32, true), n = b.value(DType::I32, 0, 70000);
+  Id acc = b.registers(DType::I32, 1), i0 = b.index(0);
+  b.store(acc, i0, i0);
+  Id i = b.loop(300), j = b.loop(301);
+  b.store(acc, i0, b.add(b.load(acc, i0), b.add(i, j)));
+  b.end(j);
+  b.end(i);
+  Id k = b.range(n);
+  b.store(acc, i0, b.add(b.load(acc, i0), k));
+  b.end(k);
+  b.store(out, i0, b.load(acc, i0));
+  for (int64_t count : {0, 1, 69999, 70000}) compare(b.kernel, {.buffers = {Bytes(4)}, .values = {count}});
+}
+
 BOOST_AUTO_TEST_CASE(work_items_of_a_group_exchange_elements, *boost::unit_test::precondition(has_vulkan)) {
   KernelBuilder b("reverse");
   Id out = b.buffer(DType::I32, true), x = b.buffer(DType::I32, false);

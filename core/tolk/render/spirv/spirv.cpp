@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "tolk/base/check.h"
 #include "tolk/render/emit/arithmetic.h"
@@ -24,11 +25,21 @@ bool has_feature(std::string_view features, std::string_view name) {
   return false;
 }
 
+// The number behind a feature's name; 0 when it is not listed.
+uint64_t number_after(std::string_view features, std::string_view name) {
+  size_t at = features.find(name);
+  uint64_t number = 0;
+  if (at != std::string_view::npos)
+    std::from_chars(features.data() + at + name.size(), features.data() + features.size(), number);
+  return number;
+}
+
 } // namespace
 
 KernelWriter::KernelWriter(const KernelIR& kernel, const RenderOptions& options)
     : kernel_(kernel), features_(options.features), e_(module_, has_feature(options.features, "+f64")),
-      first_value_(kernel.ops.size()), storage_(kernel.ops.size()), is_slots_(kernel.ops.size()) {
+      first_value_(kernel.ops.size()), storage_(kernel.ops.size()), is_slots_(kernel.ops.size()),
+      end_(kernel.ops.size()), unroll_(kernel.ops.size(), 1) {
   module_.capability(kCapabilityShader);
   module_.capability(kCapabilityPhysicalStorageBufferAddresses);
 }
@@ -100,46 +111,6 @@ void KernelWriter::emit_special(uint32_t k) {
   std::swap(e_.body, entry_);
 }
 
-void KernelWriter::open_range(uint32_t k) {
-  Value extent = lane(sources(k)[0], 0);
-  OpenBlock block{.op = k};
-  block.unrolled = extent.is_constant() && extent.bits == 1;
-  if (block.unrolled) {
-    set(k, constant(extent.type, 0));
-    open_.push_back(block);
-    return;
-  }
-  block.header = module_.new_id(), block.next = module_.new_id(), block.merge = module_.new_id();
-  block.next_index = module_.new_id();
-  uint32_t test = module_.new_id(), body = module_.new_id(), before = block_;
-  branch(block.header);
-  begin_block(block.header);
-  Value index = e_.define(kOpPhi, extent.type.kind,
-                          {e_.id(constant(extent.type, 0)), before, block.next_index, block.next});
-  e_.instruction(kOpLoopMerge, {block.merge, block.next, 0});
-  branch(test);
-  begin_block(test);
-  Value more = e_.icmp("slt", index, extent);
-  e_.instruction(kOpBranchConditional, {e_.id(more), body, block.merge});
-  begin_block(body);
-  set(k, index);
-  open_.push_back(block);
-}
-
-void KernelWriter::close_range(uint32_t k) {
-  TOLK_CHECK(!open_.empty() && open_.back().op == sources(k)[0], "END does not close the innermost loop");
-  OpenBlock block = open_.back();
-  open_.pop_back();
-  if (block.unrolled) return;
-  Value index = lane(block.op, 0);
-  branch(block.next);
-  begin_block(block.next);
-  uint32_t one = e_.id(constant(index.type, 1));
-  e_.instruction(kOpIAdd, {module_.type(index.type.kind), block.next_index, e_.id(index), one});
-  branch(block.header);
-  begin_block(block.merge);
-}
-
 uint32_t KernelWriter::open_branch(Value condition) {
   uint32_t inside = module_.new_id(), merge = module_.new_id();
   e_.instruction(kOpSelectionMerge, {merge, 0});
@@ -192,10 +163,6 @@ void KernelWriter::emit(uint32_t k) {
     std::vector<Value> lanes(op(k).lanes, constant(emit::register_type(dtype(k), 1), attr(k)));
     return set(k, lanes);
   }
-  case TOLK_IR_RANGE:
-    return open_range(k);
-  case TOLK_IR_END:
-    return close_range(k);
   case TOLK_IR_IF:
     branches_.push_back(open_branch(lane(sources(k)[0], 0)));
     return;
@@ -213,6 +180,18 @@ void KernelWriter::emit(uint32_t k) {
     return store(k);
   default:
     return emit_alu(k);
+  }
+}
+
+// Operations begin .. end-1, whose blocks are closed.
+void KernelWriter::emit_from_to(uint32_t begin, uint32_t end) {
+  for (uint32_t k = begin; k < end; ++k) {
+    if (op(k).opcode == TOLK_IR_RANGE) {
+      emit_range(k);
+      k = end_[k];
+    } else {
+      emit(k);
+    }
   }
 }
 
@@ -256,12 +235,14 @@ std::string KernelWriter::run() {
   set_float_modes();
   set_local_size();
   find_slots();
+  find_ends();
+  if (uint64_t most = number_after(features_, "+loops=")) plan_unrolling(most);
   uint32_t entry = module_.new_id(), first = module_.new_id(), body = module_.new_id();
   load_arguments();
   std::swap(e_.body, entry_);
   begin_block(body);
-  for (uint32_t k = 0; k < kernel_.ops.size(); ++k) emit(k);
-  TOLK_CHECK(open_.empty() && branches_.empty(), "a block was not closed");
+  emit_from_to(0, static_cast<uint32_t>(kernel_.ops.size()));
+  TOLK_CHECK(branches_.empty(), "a block was not closed");
 
   Words function;
   put(function, kOpFunction, {module_.void_type(), entry, 0, module_.void_function_type()});

@@ -1,5 +1,5 @@
 // State of rendering one kernel. A vector is its lanes as scalars: GPUs run one lane of a work-item at a time.
-// Member functions are in spirv.cpp (the shader around the body, control flow, values) and spirv_memory.cpp.
+// Member functions are in spirv.cpp (the shader around the body, branches, values), spirv_loops.cpp and spirv_memory.cpp.
 // Internal to the renderer.
 #pragma once
 
@@ -13,12 +13,11 @@
 
 namespace tolk::spirv {
 
-// A RANGE or IF that is open, by the labels of its blocks.
-struct OpenBlock {
-  uint32_t op = 0;
-  uint32_t header = 0, next = 0, merge = 0; // RANGE: `next` is the block with the back edge
-  uint32_t next_index = 0;                  // RANGE: the index plus one
-  bool unrolled = false;                    // RANGE of one iteration: has no blocks
+// A loop that is open, by the labels of its blocks.
+struct OpenLoop {
+  Value index;
+  uint32_t header, next, merge; // `next` has the back edge
+  uint32_t next_index;          // the index plus one
 };
 
 // Where the elements of a buffer, DEFINE_LOCAL or DEFINE_REG are.
@@ -49,8 +48,9 @@ private:
   void emit_param(uint32_t k);
   void emit_special(uint32_t k);
   void emit_alu(uint32_t k);
-  void open_range(uint32_t k);
-  void close_range(uint32_t k);
+  void emit_from_to(uint32_t begin, uint32_t end);
+  OpenLoop open_loop(Value extent);
+  void close_loop(const OpenLoop& loop);
   uint32_t open_branch(Value condition); // gives the label behind it
   void close_branch(uint32_t merge);
   void begin_block(uint32_t label);
@@ -67,6 +67,13 @@ private:
     return {values_.data() + first_value_[k], op(k).lanes};
   }
   Value lane(uint32_t k, uint32_t number) const { return lanes_of(k)[op(k).lanes == 1 ? 0 : number]; }
+
+  // spirv_loops.cpp
+  void find_ends();
+  void plan_unrolling(uint64_t most_iterations);
+  uint64_t unrolled_size() const;
+  bool unroll_below(uint64_t most_iterations, bool smallest, uint64_t& iterations);
+  void emit_range(uint32_t k);
 
   // spirv_memory.cpp
   void find_slots();
@@ -98,9 +105,10 @@ private:
   std::vector<uint32_t> first_value_; // into values_
   std::vector<Storage> storage_;
   std::vector<bool> is_slots_;
+  std::vector<uint32_t> end_;    // RANGE: its END
+  std::vector<uint32_t> unroll_; // RANGE: iterations that one turn of the loop does
 
   std::vector<Value> values_;
-  std::vector<OpenBlock> open_;
   std::vector<uint32_t> branches_;                      // merge labels of the open IFs
   std::vector<std::pair<uint32_t, uint32_t>> builtins_; // number, variable
 };
