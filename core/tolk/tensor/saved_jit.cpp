@@ -1,7 +1,5 @@
 #include "tolk/tensor/saved_jit.h"
 
-#include "tolk/engine/capture/capture_scope.h"
-
 namespace tolk {
 
 using Results = detail::Boxed<std::vector<Tensor>>;
@@ -11,12 +9,6 @@ LoadedJit::LoadedJit(engine::LoadedCapture loaded) {
   for (const UOp& u : loaded.results) results.push_back(u ? Tensor(u) : Tensor());
   loaded.parts.value = Results{std::move(results)};
   state_ = detail::jit_state(std::make_shared<const engine::Capture>(std::move(loaded.parts)));
-}
-
-void LoadedJit::require_no_capture() {
-  if (engine::is_capturing())
-    throw JitError("having TinyJit inside another TinyJit is not supported: a loaded function would run once "
-                   "and be missing from the replays");
 }
 
 std::vector<Tensor> LoadedJit::results(detail::JitCall& call) {

@@ -48,7 +48,6 @@ public:
   // Throws what a replay of Jit throws. Inside a captured function it is refused, unless CAPTURING is 0 there:
   // it runs once then, at the capture.
   template <class... Args> std::vector<Tensor> operator()(const Args&... arguments) {
-    require_no_capture();
     detail::JitCall call(*state_);
     (detail::visit_argument(call, arguments), ...);
     return results(call);
@@ -57,7 +56,6 @@ public:
   std::shared_ptr<engine::Replay> replay() const { return detail::replay(*state_); }
 
 private:
-  static void require_no_capture();
   static std::vector<Tensor> results(detail::JitCall& call);
   std::shared_ptr<detail::JitState> state_;
 };

@@ -9,6 +9,7 @@
 #include "jit_support.h"
 #include "tolk/engine/run/statistics.h"
 #include "tolk/tensor/jit.h"
+#include "tolk/tensor/pending.h"
 
 using namespace tolk;
 using namespace jit_test;
@@ -247,6 +248,26 @@ BOOST_AUTO_TEST_CASE(a_jit_that_is_captured_already_is_refused_inside_a_capture_
   int calls = 0;
   Jit once([&](Tensor t) { return ++calls == 2 ? fresh(t) * 2 : (t + 1) * 2; });
   for (int i = 0; i < 4; ++i) BOOST_TEST(once(tensor({float(i)})).item() == 2 * (i + 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_inner_call_executes_no_pending_write) {
+  Jit inner([](Tensor x) { return x + 1; });
+  for (int i = 0; i < 3; ++i) inner(tensor({float(i)}));
+  Tensor state = tensor({1}).realize();
+  size_t pending = 0;
+  Jit outer([&](Tensor x) {
+    state.assign(state + x);
+    try {
+      return inner(x);
+    } catch (const JitError&) {
+      pending = detail::pending_count();
+      return x * 2;
+    }
+  });
+  Tensor x = tensor({3});
+  for (int i = 0; i < 3; ++i) outer(x);
+  BOOST_TEST(pending == 1u);
+  BOOST_TEST(state.item() == 10);
 }
 
 BOOST_AUTO_TEST_CASE(a_function_that_calls_its_own_jit_is_refused) {

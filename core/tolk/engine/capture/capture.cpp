@@ -39,10 +39,9 @@ std::string view_text(const UOp& view) {
   return text;
 }
 
-std::string input_text(int64_t size, DType dtype, const std::string& device, const UOp& view,
-                       const std::vector<std::string>& vars) {
-  return "(" + std::to_string(size) + ", " + std::string(name(dtype)) + ", " + device + ", " +
-         view_text(view) + (vars.empty() ? "" : ", variables [" + join(vars, ", ") + "]") + ")";
+std::string text_of(const InputInfo& i) {
+  return "(" + std::to_string(i.size) + ", " + name(i.dtype) + ", " + i.device + ", " + view_text(i.view) +
+         (i.vars.empty() ? "" : ", variables [" + join(i.vars, ", ") + "]") + ")";
 }
 
 // The first field in which an input is not as expected; null when it fits.
@@ -62,6 +61,11 @@ struct Use {
 };
 
 } // namespace
+
+InputInfo InputInfo::of(const JitInput& input) {
+  const UOp& node = input.storage;
+  return {input.view, input.vars, elements_of(node), node.dtype(), device_text(node)};
+}
 
 Capture::Capture(CaptureParts parts) : parts_(std::move(parts)) { assign_roles(); }
 
@@ -113,11 +117,8 @@ void Capture::check(const JitInputs& inputs) const {
     const InputInfo& want = parts_.expected[i];
     const JitInput& got = inputs.inputs[i];
     if (const char* what = difference(want, got))
-      throw JitError("input " + std::to_string(i) + " mismatch: expected " +
-                     input_text(want.size, want.dtype, want.device, want.view, want.vars) + ", got " +
-                     input_text(elements_of(got.storage), got.storage.dtype(), device_text(got.storage),
-                                got.view, got.vars) +
-                     "; " + what +
+      throw JitError("input " + std::to_string(i) + " mismatch: expected " + text_of(want) + ", got " +
+                     text_of(InputInfo::of(got)) + "; " + what +
                      " differs. A captured function takes what it was captured with; reset it for "
                      "another form");
   }

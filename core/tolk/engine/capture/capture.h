@@ -46,6 +46,7 @@ struct InputInfo {
   int64_t size = 0; // elements of the storage
   DType dtype = DType::F32;
   std::string device;
+  static InputInfo of(const JitInput& input);
 };
 // A variable that the kernels use, with its range.
 struct JitVariable {

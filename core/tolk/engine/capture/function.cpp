@@ -18,12 +18,18 @@ JitError nested() {
 } // namespace
 
 Function::Claim Function::claim() {
-  std::thread::id nobody;
-  if (by_.compare_exchange_strong(nobody, std::this_thread::get_id())) return Claim(this);
-  if (nobody == std::this_thread::get_id()) throw nested();
-  throw JitError(
-      "another thread is in a call of this captured function, and one thread at a time may call it: its "
-      "results share storage. Give each thread a Jit of its own, or let one wait for the other");
+  std::thread::id owner;
+  if (!by_.compare_exchange_strong(owner, std::this_thread::get_id())) {
+    if (owner == std::this_thread::get_id()) throw nested();
+    throw JitError(
+        "another thread is in a call of this captured function, and one thread at a time may call it: its "
+        "results share storage. Give each thread a Jit of its own, or let one wait for the other");
+  }
+  Claim claim(this);
+  bool runs = options_.function && (Config::current().jit == 0 || phase() == Phase::Warmup);
+  // A capture without its function never calls back, so CAPTURING=0 may run it once inside another capture.
+  if (!runs && (options_.function ? !capturing().empty() : is_capturing())) throw nested();
+  return claim;
 }
 
 Function::Function(FunctionOptions options) : options_(std::move(options)) {
@@ -60,8 +66,6 @@ Function::Result Function::call(const Claim&, const JitInputs& inputs, const Res
     cnt_ = 1;
     return result;
   }
-  // A capture without its function never calls back, so CAPTURING=0 may run it once inside another capture.
-  if (options_.function ? !capturing().empty() : is_capturing()) throw nested();
   if (phase() == Phase::Exec) {
     replay_->run(inputs, buffers, wait);
     return {};

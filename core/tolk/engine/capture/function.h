@@ -36,8 +36,8 @@ public:
     void operator()(Function* function) const { function->by_.store({}); }
   };
   using Claim = std::unique_ptr<Function, Release>;
-  // Throws JitError: "having TinyJit inside another TinyJit is not supported" for a call inside a call,
-  // "another thread is in a call" otherwise.
+  // Throws JitError: "having TinyJit inside another TinyJit is not supported" for a call inside a call or inside the
+  // capture of another function, "another thread is in a call" otherwise.
   Claim claim();
 
   struct Result {
@@ -50,9 +50,8 @@ public:
   // and nodes of `held` keep their identity and contents. With `wait` the work is complete when the call returns.
   // JIT=0 runs the function, where there is one, at every call.
   //
-  // Throws JitError "having TinyJit inside another TinyJit is not supported", "didn't JIT anything!",
-  // `variable "n" is bound inside the jitted function but is not an input`, "that another thread computed
-  // while the function was captured", and what Replay::run throws.
+  // Throws JitError "didn't JIT anything!", `variable "n" is bound inside the jitted function but is not an input`,
+  // "that another thread computed while the function was captured", and what Replay::run throws.
   Result call(const Claim& claim, const JitInputs& inputs, const Resolver& buffers,
               const HeldNodes& held = {}, bool wait = false);
 

@@ -23,16 +23,13 @@ namespace {
 
 // The calls with every BUFFER of the map replaced in their arguments; bodies name none.
 std::vector<UOp> replaced(const std::vector<UOp>& calls, const UOpMap& map) {
-  std::vector<UOp> out, src;
-  for (const UOp& call : calls) {
-    src.assign({UOp(call.src(0))});
-    for (const UOp& argument : call.src().subspan(1))
-      src.push_back(with_storage(argument, [&](const UOp& base) {
-        auto it = map.find(base);
-        return it == map.end() ? UOp() : it->second;
-      }));
-    out.push_back(with_sources(call, src));
-  }
+  auto place = [&](const UOp& base) {
+    auto it = map.find(base);
+    return it == map.end() ? UOp() : it->second;
+  };
+  std::vector<UOp> out;
+  for (const UOp& call : calls)
+    out.push_back(with_arguments(call, [&](const UOp& argument) { return with_storage(argument, place); }));
   return out;
 }
 
@@ -181,8 +178,6 @@ private:
   std::unordered_map<UOp, bool, UOpHash> known_;
 };
 
-int capture_beam(const Config& config) { return int(config.jit_beam >= 0 ? config.jit_beam : config.beam); }
-
 // Throws when a call reads storage that another thread computed during the capture: replays would read these contents
 // forever. Storage that replays write as well is their own.
 void refuse_foreign(const std::vector<UOp>& calls, const NodeSet& inputs) {
@@ -238,7 +233,7 @@ public:
       if (!inputs_.var_vals.contains(var.name)) throw JitError("variable \"" + var.name + "\" has no value");
     LowerOptions lower;
     lower.to_program = options_.to_program;
-    if (int width = capture_beam(Config::current()); width > 0) lower.beam = width;
+    if (int64_t width = Config::current().jit_beam; width >= 0) lower.beam = int(width);
     if (options_.prune) lower.prune = [this](const UOp& compiled) { return pruned(compiled); };
     lower.parametrize = [this](const UOp& compiled) { return with_params(compiled, inputs_, parts_); };
     lower.held = [this] { return std::vector<UOp>(pinned_.begin(), pinned_.end()); };
@@ -342,7 +337,7 @@ UOp with_params(const UOp& list, const JitInputs& inputs, CaptureParts& parts) {
     const JitInput& input = inputs.inputs[k];
     const UOp& node = input.storage;
     params[node] = param_node(int64_t(k), node.dtype(), elements_of(node), device_text(node));
-    parts.expected.push_back({input.view, input.vars, elements_of(node), node.dtype(), device_text(node)});
+    parts.expected.push_back(InputInfo::of(input));
   }
   parts.names = inputs.names;
   return linear(replaced(calls_of(list), params));

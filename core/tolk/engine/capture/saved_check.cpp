@@ -31,8 +31,6 @@ template <class F> void guarded(const char* section, F&& body) {
   }
 }
 
-const OpSet kStorage(Op::BUFFER, Op::PARAM, Op::SLICE, Op::DEFINE_LOCAL, Op::DEFINE_REG);
-
 std::set<int> as_set(const std::vector<int>& slots) { return {slots.begin(), slots.end()}; }
 
 class Checker {
@@ -54,7 +52,7 @@ private:
   // Every node before anything asks for its shape.
   void check_forms() const {
     for (const UOp& u : toposort(c_.root)) {
-      if (u.is(kStorage) && (elements_of(u) < 0 || elements_of(u) > kMostElements))
+      if (u.is(ops::Storage) && (elements_of(u) < 0 || elements_of(u) > kMostElements))
         damaged("graph", "no storage has so many elements: " + print_line(u));
       if (u.is(Op::SLICE) && (u.arg().i(0) < 0 || u.arg().i(0) > kMostElements))
         damaged("graph", "no storage reaches so far: " + print_line(u));

@@ -9,6 +9,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/dtype/dtype.h"
 #include "tolk/engine/graph/graph_call.h"
+#include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/resolve.h"
 #include "tolk/loader/plugin_loader.h"
@@ -75,10 +76,7 @@ public:
   UOp apply(const UOp& u) const { return map_.empty() ? u : substitute(u, map_); }
   // The call with its arguments replaced; the body stays.
   UOp apply_to_call(const UOp& call) const {
-    if (map_.empty()) return call;
-    std::vector<UOp> sources = {call.src(0)};
-    for (size_t i = 1; i < call.nsrc(); ++i) sources.push_back(apply(call.src(i)));
-    return with_sources(call, sources);
+    return map_.empty() ? call : with_arguments(call, [&](const UOp& u) { return apply(u); });
   }
 
 private:

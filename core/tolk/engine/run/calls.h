@@ -20,6 +20,13 @@ TOLK_API std::vector<std::string> devices_of(const UOp& linear);
 // The BUFFERs and PARAMs below a storage expression, each once, in the order met.
 TOLK_API std::vector<UOp> bases_of(const UOp& argument);
 
+// The call with every argument replaced by `place(argument)`; the body stays.
+template <typename Place> UOp with_arguments(const UOp& call, Place&& place) {
+  std::vector<UOp> src{call.src(0)};
+  for (const UOp& argument : call.src().subspan(1)) src.push_back(place(argument));
+  return with_sources(call, src);
+}
+
 // How one call accesses its arguments, by position in `arguments`.
 struct CallAccess {
   std::vector<UOp> arguments; // storage expressions: buffer_arguments(call)
