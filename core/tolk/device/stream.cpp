@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "tolk/base/error.h"
 #include "tolk/base/log.h"
 #include "tolk/device/device.h"
@@ -292,6 +294,9 @@ void Stream::throw_failure() const {
 }
 
 void Stream::fail(tolk_status status, std::string_view doing, bool waiting) {
+  if (status > 0)
+    throw DeviceError(fmt::format("{}: {} answered {} (status {}), which only waits may answer",
+                                  device_.name(), doing, status_name(status), status));
   // A refused argument is that of this call. The rest can only come from asynchronous work.
   bool own = synchronous() || status == TOLK_E_DEVICE_LOST;
   if (!waiting)

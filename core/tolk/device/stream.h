@@ -96,9 +96,10 @@ public:
     if (failed_.load(std::memory_order_acquire)) [[unlikely]]
       throw_failure();
   }
-  // For the status of a submission: throws, and keeps what only earlier work can have caused.
+  // For the status of a submission: throws, and keeps what only earlier work can have caused. NOT_READY and
+  // other positive statuses belong to waits; a submission that answers one has not said what it did.
   void check(tolk_status status, std::string_view doing) {
-    if (status < 0) [[unlikely]]
+    if (status != TOLK_OK) [[unlikely]]
       fail(status, doing, false);
   }
   // For the status of a wait: every error belongs to work of the stream, which is idle in any case.

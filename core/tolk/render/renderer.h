@@ -1,7 +1,7 @@
 // Renders linearized kernel IR as source code for a backend's compiler. To add a renderer, write a file with a
 // function, and a row in renderer.cpp.
 //
-//   const Renderer* r = find_renderer(TOLK_TARGET_LLVM_IR, target.dialect);
+//   const Renderer* r = find_renderer(device.targets()[0]);
 //   std::string text = r->render(kernel, {.may_alias = key.may_alias});
 #pragma once
 
@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <tolk/plugin/target.h>
 
 #include "tolk/base/api.h"
 #include "tolk/kernel/kernel_ir.h"
@@ -28,6 +30,7 @@ struct Renderer {
   const char* name;    // what TARGET= accepts: "llvm-ir"
   uint32_t kind;       // TOLK_TARGET_*
   const char* dialect; // of tolk_target; "" takes every dialect of the kind
+  uint32_t version;    // of what it writes, in the units of tolk_target.version_min
   bool is_text;        // whether a person can read the result
   // The source of a kernel that `verify` accepts; pure and thread-safe. Throws InternalError for an operation
   // or dtype that the target does not have: codegen lowers those before. An empty result means that the
@@ -37,8 +40,10 @@ struct Renderer {
 
 // All renderers, in a fixed order.
 TOLK_API std::span<const Renderer> renderers();
-// The renderer for a plugin's target, or nullptr.
-TOLK_API const Renderer* find_renderer(uint32_t target_kind, std::string_view dialect);
+// The renderer of a target's kind and dialect, whose version is in the target's range; or nullptr.
+TOLK_API const Renderer* find_renderer(const tolk_target& target);
+// Index of the first target that has a renderer; 0 when none has.
+TOLK_API uint32_t first_renderable(std::span<const tolk_target> targets);
 
 // Byte offset of a DEFINE_LOCAL (`op`, its number) in the work-group storage, and the size of all of it:
 // every DEFINE_LOCAL in order, each at a multiple of 64. ProgramInfo.shared_bytes is this size.

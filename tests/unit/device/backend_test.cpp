@@ -49,6 +49,10 @@ BOOST_AUTO_TEST_CASE(failures_delays_and_times_are_as_asked) {
   launch(add, {b, a});
   BOOST_TEST(contains(message_of<DeviceError>([&] { launch(add, {b, a}); }), "second launch refused"));
   launch(add, {b, a});
+  // A launch that is "not ready" has not said whether it ran.
+  x.fail(d, TB_LAUNCH, "later", 1, 1, TOLK_NOT_READY);
+  BOOST_TEST(
+      contains(message_of<DeviceError>([&] { launch(add, {b, a}); }), "answered TOLK_NOT_READY (status 1)"));
   x.delay(d, 20'000);
   uint64_t ns = 0;
   launch(add, {b, a}, {}, 4, &ns);

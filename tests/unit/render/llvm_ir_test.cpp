@@ -192,14 +192,28 @@ BOOST_AUTO_TEST_CASE(locals_lie_one_after_the_other_at_multiples_of_64) {
 }
 
 BOOST_AUTO_TEST_CASE(renderers_are_found_by_target) {
-  const Renderer* llvm = find_renderer(TOLK_TARGET_LLVM_IR, "x86_64-pc-linux-gnu");
+  auto target = [](uint32_t kind, const char* dialect, uint32_t version_min = 0, uint32_t version_max = 0) {
+    tolk_target t{};
+    t.kind = kind, t.dialect = dialect, t.version_min = version_min, t.version_max = version_max;
+    return t;
+  };
+  const Renderer* llvm = find_renderer(target(TOLK_TARGET_LLVM_IR, "x86_64-pc-linux-gnu"));
   BOOST_REQUIRE(llvm);
   BOOST_CHECK_EQUAL(llvm->name, std::string("llvm-ir"));
   BOOST_CHECK_EQUAL(llvm->render(test::row_sum(), {}), render_llvm_ir(test::row_sum(), {}));
-  const Renderer* none = find_renderer(TOLK_TARGET_KERNEL_IR, "kernel-ir");
+  const Renderer* none = find_renderer(target(TOLK_TARGET_KERNEL_IR, "kernel-ir"));
   BOOST_REQUIRE(none);
   BOOST_CHECK_EQUAL(none->render(test::row_sum(), {}), "");
-  BOOST_CHECK(!find_renderer(TOLK_TARGET_NATIVE, ""));
+  BOOST_CHECK(!find_renderer(target(TOLK_TARGET_NATIVE, "")));
+  // A target says which versions it takes.
+  BOOST_CHECK(find_renderer(target(TOLK_TARGET_LLVM_IR, "", 19, 19)));
+  BOOST_CHECK(!find_renderer(target(TOLK_TARGET_LLVM_IR, "", 20, 0)));
+  BOOST_CHECK(!find_renderer(target(TOLK_TARGET_LLVM_IR, "", 0, 18)));
+  // The first that can be rendered is taken.
+  tolk_target several[] = {target(TOLK_TARGET_SOURCE, "hip-cpp"), target(TOLK_TARGET_LLVM_IR, "", 20, 22),
+                           target(TOLK_TARGET_KERNEL_IR, "kernel-ir")};
+  BOOST_CHECK_EQUAL(first_renderable(several), 2u);
+  BOOST_CHECK_EQUAL(first_renderable({several, 1}), 0u);
 }
 
 } // namespace

@@ -272,11 +272,15 @@ BOOST_AUTO_TEST_CASE(loops_are_unrolled_until_they_keep_to_the_drivers_limit,
 }
 
 BOOST_AUTO_TEST_CASE(the_renderer_is_found_by_kind_and_dialect) {
-  const Renderer* renderer = find_renderer(TOLK_TARGET_SPIRV, "vulkan1.2");
+  tolk_target target{};
+  target.kind = TOLK_TARGET_SPIRV;
+  target.dialect = "vulkan1.2";
+  const Renderer* renderer = find_renderer(target);
   BOOST_REQUIRE(renderer);
   BOOST_TEST(!renderer->is_text);
   BOOST_TEST(renderer->render(test::vector_add(), {}) == render(test::vector_add(), ""));
-  BOOST_TEST(!find_renderer(TOLK_TARGET_SPIRV, "vulkan9"));
+  target.dialect = "vulkan9";
+  BOOST_TEST(!find_renderer(target));
 }
 
 #ifdef TOLK_HAS_SPIRV_HEADERS

@@ -11,7 +11,7 @@
 #include "tolk/device/program.h"
 #include "tolk/device/registry.h"
 #include "tolk/device/stream.h"
-#include "tolk/render/renderer.h"
+#include "tolk/render/spirv/spirv.h"
 #include "vulkan_device.h"
 
 namespace tolk::test {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_module_is_refused, *boost::unit_test::preconditi
   KernelSource source;
   source.entry = kernel.name;
   source.params = kernel.params;
-  std::string good = find_renderer(TOLK_TARGET_SPIRV, "vulkan1.2")->render(kernel, {});
+  std::string good = render_spirv(kernel, {});
   std::string long_word = good, other_name = good;
   long_word[22] = long_word[23] = '\xff';
   other_name[other_name.find("e_64_8")] = 'x';

@@ -22,7 +22,7 @@ boost::test_tools::assertion_result has_vulkan(boost::unit_test::test_unit_id) {
 ProgramRef load_kernel(Device& on, const KernelIR& kernel, std::array<uint32_t, 3> local) {
   verify(kernel);
   const tolk_target& target = on.targets()[0];
-  const Renderer* renderer = find_renderer(target.kind, target.dialect);
+  const Renderer* renderer = find_renderer(target);
   BOOST_REQUIRE(renderer);
   std::string text = renderer->render(kernel, {.features = target.arch_features});
   tolk_kernel_ir view = kernel.view();

@@ -32,7 +32,7 @@ struct Rendered {
 
 Rendered render_for(const UOp& ast, Device& device, uint32_t target_index, bool may_alias) {
   const tolk_target& target = device.targets()[target_index];
-  const Renderer* renderer = find_renderer(target.kind, target.dialect);
+  const Renderer* renderer = find_renderer(target);
   if (!renderer)
     throw DeviceError(device.name() + " takes " + Device::target_name(target) +
                       ", which this build of tolk cannot render; choose another with TARGET=");
@@ -75,9 +75,13 @@ codegen::Target codegen_target(const Device& device, uint32_t target_index) {
   return target;
 }
 
+uint32_t target_index(const Device& device) {
+  return Config::current().target.empty() ? first_renderable(device.targets()) : device.target_index();
+}
+
 std::string render_kernel(const UOp& ast, const std::string& name) {
   Device& on = device(name);
-  return render_for(ast, on, on.target_index(), false).text;
+  return render_for(ast, on, target_index(on), false).text;
 }
 
 UOp to_program(Device& on, const UOp& sink, bool may_alias) {

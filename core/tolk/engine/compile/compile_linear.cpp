@@ -79,7 +79,7 @@ UOp find(Caches& c, const Request& r, const Variant& v) {
 // Through the disk cache; the flag tells whether it had the kernel.
 std::pair<UOp, bool> cached_or_compiled(const Request& r, bool any_target) {
   bool disk = any_target || has_text(*r.device);
-  uint64_t digest = disk ? codegen_target(*r.device, r.device->target_index()).digest() : 0;
+  uint64_t digest = disk ? codegen_target(*r.device, target_index(*r.device)).digest() : 0;
   if (disk)
     if (UOp cached = cached_program(*r.device, r.sink, r.alias, digest)) return {cached, true};
   UOp program = to_program(*r.device, r.sink, r.alias);

@@ -13,6 +13,7 @@
 #include "tolk/base/hash.h"
 #include "tolk/base/log.h"
 #include "tolk/base/version.h"
+#include "tolk/engine/compile/compile.h"
 #include "tolk/engine/compile/program_bytes.h"
 #include "tolk/engine/compile/runtimes.h"
 #include "tolk/uop/build.h"
@@ -66,7 +67,7 @@ bool is_direct(const Device& on, uint32_t target_index) {
 
 // All that the code of a kernel depends on. Its name and what else only tells about it play no part.
 std::string request_text(const Device& on, const UOp& sink, bool may_alias, uint64_t codegen_digest) {
-  uint32_t target = on.target_index();
+  uint32_t target = target_index(on);
   std::vector<int64_t> ints(sink.arg().ints().begin(), sink.arg().ints().end());
   UOp nameless = make(Op::SINK, DType::Void, sink.src(), Arg(std::move(ints), {}));
   PackWriter out;
@@ -96,13 +97,13 @@ std::string code_text(const ProgramEntry& entry) {
 
 } // namespace
 
-bool has_text(const Device& on) { return on.targets()[on.target_index()].kind != TOLK_TARGET_KERNEL_IR; }
+bool has_text(const Device& on) { return on.targets()[target_index(on)].kind != TOLK_TARGET_KERNEL_IR; }
 
 ProgramEntry entry_for(Device& on, const UOp& sink, bool may_alias) {
   ProgramEntry entry;
   entry.sink = sink;
   entry.device = on.name();
-  entry.target_index = on.target_index();
+  entry.target_index = target_index(on);
   entry.target_key = on.compiler_key(entry.target_index);
   entry.may_alias = may_alias;
   if (may_alias) entry.flags |= TOLK_SOURCE_ARGS_MAY_ALIAS;
