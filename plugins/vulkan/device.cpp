@@ -170,7 +170,8 @@ void make_caps(tolk_device& device) {
   if (!adapter.has_f64) caps.dtype_storage &= ~bit(TOLK_DTYPE_F64), caps.dtype_alu &= ~bit(TOLK_DTYPE_F64);
   caps.flags = TOLK_CAP_NO_CONTRACTION | TOLK_CAP_SCALAR_SLOTS_64;
   if (adapter.properties12.shaderDenormPreserveFloat32) caps.flags |= TOLK_CAP_DENORMALS_F32;
-  caps.vector_bytes = 16;
+  caps.vector_bytes = 8;
+  caps.vector_registers = 8;
   // Code generation gives such a device one work-item for each group: many groups make up for it.
   caps.grid_max[0] = limits.maxComputeWorkGroupCount[0];
   caps.grid_max[1] = caps.grid_max[2] = 1;

@@ -164,6 +164,16 @@ BOOST_AUTO_TEST_CASE(long_loops_run_to_their_end, *boost::unit_test::preconditio
   b.store(acc, i0, b.add(b.load(acc, i0), k));
   b.end(k);
   b.store(out, i0, b.load(acc, i0));
+  // Below the limit by its iterations alone, but the last test of each loop counts, too.
+  KernelBuilder c("short_inner_loops");
+  Id sum = c.buffer(DType::I32, true), reg = c.registers(DType::I32, 1), zero = c.index(0);
+  c.store(reg, zero, zero);
+  Id outer = c.loop(15000), inner = c.loop(3);
+  c.store(reg, zero, c.add(c.load(reg, zero), c.add(outer, inner)));
+  c.end(inner);
+  c.end(outer);
+  c.store(sum, zero, c.load(reg, zero));
+  compare(c.kernel, {.buffers = {Bytes(4)}});
   for (int64_t count : {0, 1, 69999, 70000}) compare(b.kernel, {.buffers = {Bytes(4)}, .values = {count}});
 }
 

@@ -81,7 +81,8 @@ bool KernelWriter::unroll_below(uint64_t most_iterations, bool smallest, uint64_
     uint32_t op;
     uint64_t extent, entered; // `entered`: how often a work-item comes to the loop
     uint64_t turns(uint32_t unroll) const {
-      return unroll >= extent ? 0 : saturating_mul(entered, (extent + unroll - 1) / unroll);
+      // The driver counts the last test as well.
+      return unroll >= extent ? 0 : saturating_mul(entered, (extent + unroll - 1) / unroll + 1);
     }
   };
   std::vector<Loop> loops, open;
