@@ -198,9 +198,11 @@ void make_caps(tolk_device& device) {
 
 tolk_status open_device(void*, uint32_t index, tolk_device** out) {
   return guarded([&]() -> tolk_status {
-    if (index >= adapters().size())
+    // Each index beyond the count is one more device over a software driver.
+    const bool software = adapters().back().info.kind == TOLK_KIND_CPU;
+    if (index >= adapters().size() && !software)
       return fail(TOLK_E_NOT_FOUND, "there is no Vulkan device " + std::to_string(index));
-    auto device = std::make_unique<tolk_device>(adapters()[index]);
+    auto device = std::make_unique<tolk_device>(adapters()[std::min<size_t>(index, adapters().size() - 1)]);
     make_device(*device);
     make_pipeline_cache(*device);
     make_caps(*device);

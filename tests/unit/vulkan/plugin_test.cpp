@@ -38,6 +38,19 @@ BOOST_AUTO_TEST_CASE(bytes_survive_copies_of_every_size_and_between_buffers,
   }
 }
 
+// Only a software driver is opened more often than it has devices.
+BOOST_AUTO_TEST_CASE(a_software_device_can_be_opened_again_as_another_one,
+                     *boost::unit_test::precondition(has_vulkan)) {
+  if (!(device("VULKAN").info().kind == TOLK_KIND_CPU)) return;
+  BufferRef a = make_buffer(device("VULKAN"), DType::U8, 100),
+            b = make_buffer(device("VULKAN:3"), DType::U8, 100);
+  Bytes in = pattern(100, 3), out(100);
+  a->ensure_allocated().copy_in(in);
+  copy_buffer(b->ensure_allocated(), *a);
+  b->copy_out(out);
+  BOOST_TEST((in == out));
+}
+
 BOOST_AUTO_TEST_CASE(many_buffers_do_not_overlap, *boost::unit_test::precondition(has_vulkan)) {
   Device& on = device("VULKAN");
   std::vector<BufferRef> buffers;
