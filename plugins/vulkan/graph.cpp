@@ -61,8 +61,6 @@ struct tolk_graph {
 namespace tolk_vulkan {
 namespace {
 
-bool inside(tolk_ref ref) { return tolk_inside(ref.offset, ref.size, ref.buffer->size); }
-
 tolk_status add(tolk_graph& graph, uint32_t device, Node&& node, const uint32_t* after, uint32_t count) {
   if (graph.committed) return fail(TOLK_E_INVALID, "the graph is committed");
   if (device != 0) return fail(TOLK_E_INVALID, "the graph has one device");
@@ -72,17 +70,6 @@ tolk_status add(tolk_graph& graph, uint32_t device, Node&& node, const uint32_t*
   node.after.assign(after, after + count);
   graph.nodes.push_back(std::move(node));
   return TOLK_OK;
-}
-
-bool grid_fits(const tolk_device& device, const uint32_t grid[3], const uint32_t local[3]) {
-  const VkPhysicalDeviceLimits& limits = device.adapter.properties.limits;
-  uint64_t items = 1;
-  for (int i = 0; i < 3; ++i) {
-    if (grid[i] > limits.maxComputeWorkGroupCount[i] || local[i] > limits.maxComputeWorkGroupSize[i])
-      return false;
-    items *= local[i];
-  }
-  return items != 0 && items <= limits.maxComputeWorkGroupInvocations;
 }
 
 tolk_status create(tolk_device* const* devices, uint32_t count, uint32_t, tolk_graph** out) {
@@ -101,8 +88,8 @@ tolk_status add_kernel(tolk_graph* graph, uint32_t device, tolk_kernel* kernel, 
     const tolk_program& program = *kernel->program;
     if (launch->buffer_count != program.buffer_count || launch->value_count != program.value_count)
       return fail(TOLK_E_INVALID, kernel->name + ": the number of arguments is not the kernel's");
-    if (!grid_fits(*graph->device, launch->grid, launch->local))
-      return fail(TOLK_E_LIMIT, kernel->name + ": a size of the launch is above the device's limit");
+    if (std::string broken = broken_limit(*graph->device, launch->grid, launch->local); !broken.empty())
+      return fail(TOLK_E_LIMIT, kernel->name + ": " + broken);
     Node node{.kind = Node::Kind::Kernel, .after = {}, .kernel = kernel, .buffers = {}, .values = {}};
     node.buffers.assign(launch->buffers, launch->buffers + launch->buffer_count);
     node.values.assign(launch->values, launch->values + launch->value_count);
@@ -115,7 +102,7 @@ tolk_status add_kernel(tolk_graph* graph, uint32_t device, tolk_kernel* kernel, 
 tolk_status add_copy(tolk_graph* graph, uint32_t device, tolk_ref dst, tolk_ref src, const uint32_t* after,
                      uint32_t after_count) {
   return guarded([&]() -> tolk_status {
-    if (!inside(dst) || !inside(src) || dst.size != src.size || tolk_overlap(dst, src))
+    if (!is_inside(dst) || !is_inside(src) || dst.size != src.size || tolk_overlap(dst, src))
       return fail(TOLK_E_INVALID,
                   "the ranges of a copy overlap, differ in size or are outside their buffers");
     Node node{.kind = Node::Kind::Copy, .after = {}, .buffers = {dst, src}, .values = {}};
@@ -126,7 +113,7 @@ tolk_status add_copy(tolk_graph* graph, uint32_t device, tolk_ref dst, tolk_ref 
 tolk_status add_fill(tolk_graph* graph, uint32_t device, tolk_ref dst, uint64_t pattern,
                      uint32_t pattern_bytes, const uint32_t* after, uint32_t after_count) {
   return guarded([&]() -> tolk_status {
-    if (!inside(dst) || !tolk_fill_fits(dst, pattern_bytes))
+    if (!is_inside(dst) || !tolk_fill_fits(dst, pattern_bytes))
       return fail(TOLK_E_INVALID, "the range to fill is not in its buffer, or not whole patterns");
     uint32_t words[2];
     tolk_fill_bytes(words, sizeof words, pattern, pattern_bytes);
@@ -262,7 +249,7 @@ std::string unfit(const tolk_graph& graph, const tolk_patch& patch) {
   switch (patch.kind) {
   case TOLK_PATCH_BUFFER:
     if (patch.index >= node.buffers.size()) return "the node has no such buffer";
-    if (!inside(patch.to.buffer)) return "the range is not inside its buffer";
+    if (!is_inside(patch.to.buffer)) return "the range is not inside its buffer";
     if (!kernel && patch.to.buffer.size != node.buffers[0].size)
       return "it changes the size of a copy or fill";
     if (!kernel && patch.to.buffer.offset % 4 != 0 && node.kind == Node::Kind::Fill)
@@ -272,9 +259,7 @@ std::string unfit(const tolk_graph& graph, const tolk_patch& patch) {
     return patch.index < node.values.size() ? "" : "the node has no such value";
   case TOLK_PATCH_SIZES:
     if (!kernel) return "only kernels have sizes";
-    return grid_fits(*graph.device, patch.to.sizes.grid, patch.to.sizes.local)
-               ? ""
-               : "a size of the launch is above the device's limit";
+    return broken_limit(*graph.device, patch.to.sizes.grid, patch.to.sizes.local);
   default:
     return "its kind is unknown";
   }

@@ -290,7 +290,6 @@ void shutdown(void*) {
 
 } // namespace
 
-VkInstance instance() { return library.instance; }
 const std::vector<Adapter>& adapters() { return library.adapters; }
 
 tolk_status fail(tolk_status code, const std::string& text) {

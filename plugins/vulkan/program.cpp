@@ -44,6 +44,20 @@ void tolk_program::write_arguments(const tolk_launch& launch, uint64_t* to) cons
 }
 
 namespace tolk_vulkan {
+
+std::string broken_limit(const tolk_device& device, const uint32_t grid[3], const uint32_t local[3]) {
+  const VkPhysicalDeviceLimits& limits = device.adapter.properties.limits;
+  uint64_t items = 1;
+  for (int i = 0; i < 3; ++i) {
+    items *= local[i];
+    if (grid[i] > limits.maxComputeWorkGroupCount[i] || local[i] > limits.maxComputeWorkGroupSize[i])
+      return "a size of the launch is above the device's limit";
+  }
+  if (items == 0) return "a work-group has no items";
+  return items > limits.maxComputeWorkGroupInvocations ? "a work-group has more items than the device takes"
+                                                       : "";
+}
+
 namespace {
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
@@ -83,7 +97,6 @@ tolk_status load(tolk_device* device, tolk_bytes binary, const tolk_source* sour
       const tolk_param& param = source->params[i];
       if (param.kind == TOLK_PARAM_BUFFER) {
         ++program->buffer_count;
-        program->access.push_back(param.access);
       } else {
         ++program->value_count;
       }
@@ -118,22 +131,6 @@ tolk_status get_kernel_info(tolk_kernel* kernel, tolk_kernel_info* out) {
   info.subgroup = kernel->program->device->caps.subgroup_preferred;
   tolk_write_out(out, &info, sizeof info);
   return TOLK_OK;
-}
-
-// What a launch must keep to; empty when it does.
-std::string broken_limit(const tolk_program& program, const tolk_launch& launch) {
-  const VkPhysicalDeviceLimits& limits = program.device->adapter.properties.limits;
-  if (launch.buffer_count != program.buffer_count || launch.value_count != program.value_count)
-    return "the number of arguments is not the kernel's";
-  uint64_t items = 1;
-  for (int i = 0; i < 3; ++i) {
-    items *= launch.local[i];
-    if (launch.grid[i] > limits.maxComputeWorkGroupCount[i] ||
-        launch.local[i] > limits.maxComputeWorkGroupSize[i])
-      return "a size of the launch is above the device's limit";
-  }
-  return items > limits.maxComputeWorkGroupInvocations ? "a work-group has more items than the device takes"
-                                                       : "";
 }
 
 // A pair of timestamps around a launch.
@@ -176,7 +173,9 @@ tolk_status launch(tolk_stream* stream, tolk_kernel* kernel, const tolk_launch* 
   return guarded([&]() -> tolk_status {
     tolk_program& program = *kernel->program;
     tolk_device& device = *program.device;
-    if (std::string broken = broken_limit(program, *launch); !broken.empty())
+    if (launch->buffer_count != program.buffer_count || launch->value_count != program.value_count)
+      return fail(TOLK_E_INVALID, kernel->name + ": the number of arguments is not the kernel's");
+    if (std::string broken = broken_limit(device, launch->grid, launch->local); !broken.empty())
       return fail(TOLK_E_LIMIT, kernel->name + ": " + broken);
     VkPipeline pipeline = program.pipeline(launch->local);
     Ring::Piece block = stream->arguments.take(program.argument_bytes());

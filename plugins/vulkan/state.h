@@ -68,8 +68,6 @@ struct Adapter {
   tolk_device_info info{};
 };
 
-VkInstance instance();
-
 // Device memory with one VkBuffer over all of it, from which buffers are cut.
 struct Block {
   VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -110,7 +108,6 @@ public:
   Piece take(uint64_t bytes);
   uint64_t max_piece() const { return size_ / 4; }
   VkBuffer buffer() const { return storage_->block->buffer; }
-  uint64_t base() const { return storage_->offset; }
 
 private:
   struct Used {
@@ -220,7 +217,6 @@ struct tolk_program {
   VkShaderModule module = VK_NULL_HANDLE;
   tolk_kernel kernel;
   uint32_t buffer_count = 0, value_count = 0;
-  std::vector<uint32_t> access;                            // by buffer: TOLK_ACCESS_* bits
   std::mutex mutex;                                        // pipelines
   std::map<std::array<uint32_t, 3>, VkPipeline> pipelines; // by work-group size
 
@@ -237,6 +233,13 @@ namespace tolk_vulkan {
 std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uint32_t kind);
 void free_buffer(tolk_buffer& buffer);
 bool has_kind(const Adapter& adapter, uint32_t kind);
+
+// In program.cpp: why a launch of these sizes is refused; empty when it is not.
+std::string broken_limit(const tolk_device& device, const uint32_t grid[3], const uint32_t local[3]);
+
+inline bool is_inside(tolk_ref ref) {
+  return ref.offset <= ref.buffer->size && ref.size <= ref.buffer->size - ref.offset;
+}
 
 // Everything recorded before is done, and visible to the commands behind it and, with `to_host`, to the CPU.
 void barrier(tolk_device& device, VkCommandBuffer commands, bool to_host = false);

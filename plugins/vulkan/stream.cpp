@@ -185,8 +185,6 @@ namespace {
 
 constexpr const char* kOutside = "a range is not inside its buffer";
 
-bool inside(tolk_ref ref) { return tolk_inside(ref.offset, ref.size, ref.buffer->size); }
-
 // For each piece of a range that staging memory holds.
 template <class Each> void in_pieces(uint64_t size, uint64_t piece, Each each) {
   for (uint64_t at = 0; at < size; at += piece) each(at, std::min(piece, size - at));
@@ -202,7 +200,7 @@ void copy_command(tolk_stream& stream, VkBuffer from, uint64_t from_offset, VkBu
 
 tolk_status copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t flags) {
   return guarded([&]() -> tolk_status {
-    if (!inside(dst)) return fail(TOLK_E_INVALID, kOutside);
+    if (!is_inside(dst)) return fail(TOLK_E_INVALID, kOutside);
     if (dst.size == 0) return TOLK_OK;
     const bool wait = !(flags & TOLK_COPY_ASYNC);
     if (dst.buffer->mapped() && (wait || stream->idle())) {
@@ -224,7 +222,7 @@ tolk_status copy_in(tolk_stream* stream, tolk_ref dst, const void* src, uint32_t
 // Always complete at return: the bytes pass through memory of the plugin.
 tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t) {
   return guarded([&]() -> tolk_status {
-    if (!inside(src)) return fail(TOLK_E_INVALID, kOutside);
+    if (!is_inside(src)) return fail(TOLK_E_INVALID, kOutside);
     if (src.size == 0) return TOLK_OK;
     if (src.buffer->mapped()) {
       stream->finish();
@@ -244,7 +242,7 @@ tolk_status copy_out(tolk_stream* stream, void* dst, tolk_ref src, uint32_t) {
 
 tolk_status copy(tolk_stream* stream, tolk_ref dst, tolk_ref src) {
   return guarded([&]() -> tolk_status {
-    if (!inside(dst) || !inside(src) || dst.size != src.size || tolk_overlap(dst, src))
+    if (!is_inside(dst) || !is_inside(src) || dst.size != src.size || tolk_overlap(dst, src))
       return fail(TOLK_E_INVALID,
                   "the ranges of a copy overlap, differ in size or are outside their buffers");
     if (dst.buffer->device != stream->device || src.buffer->device != stream->device)
@@ -258,7 +256,7 @@ tolk_status copy(tolk_stream* stream, tolk_ref dst, tolk_ref src) {
 
 tolk_status fill(tolk_stream* stream, tolk_ref dst, uint64_t pattern, uint32_t pattern_bytes) {
   return guarded([&]() -> tolk_status {
-    if (!inside(dst)) return fail(TOLK_E_INVALID, kOutside);
+    if (!is_inside(dst)) return fail(TOLK_E_INVALID, kOutside);
     if (!tolk_fill_fits(dst, pattern_bytes))
       return fail(TOLK_E_INVALID, "a fill's pattern has 1, 2, 4 or 8 bytes that divide offset and size");
     if (dst.size == 0) return TOLK_OK;
