@@ -112,7 +112,7 @@ def main():
                     print(f"round {i} of seed {seed}, {name}: refused: {report['reason'][:300]}", flush=True)
             elif not wrong and report["status"] != "pass":
                 wrong = report.get("reason", report["status"])[:300]
-            else:
+            elif not wrong:
                 equal += 1
             if wrong:
                 failed += 1

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <mutex>
 #include <random>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include <tolk/plugin/helpers.h>
@@ -425,6 +427,19 @@ void DeviceGraph::apply_changes() {
   }
 }
 
+// What the other instance got at its last change and this one did not. A later change of the same argument takes its place:
+// the storage that the earlier one named may be gone.
+std::vector<tolk_patch> DeviceGraph::still_missing(const std::vector<tolk_patch>& missing) const {
+  auto key = [](uint32_t node, const tolk_patch& p) { return std::tuple(node, p.kind, p.index); };
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> replaced;
+  if (!missing.empty())
+    for (const tolk_patch& p : changes_) replaced.insert(key(recorded_as_[p.node], p));
+  std::vector<tolk_patch> still;
+  for (const tolk_patch& p : missing)
+    if (!replaced.contains(key(p.node, p))) still.push_back(p);
+  return still;
+}
+
 void DeviceGraph::update() {
   if (changes_.empty()) return;
   for (const tolk_patch& patch : changes_)
@@ -446,7 +461,7 @@ void DeviceGraph::update() {
   auto serial = plugin_.serialize();
   size_t next = alternates_ ? 1 - active_ : active_;
   Instance& instance = instances_[next];
-  std::vector<tolk_patch> patches = instance.missing; // usually empty
+  std::vector<tolk_patch> patches = still_missing(instance.missing); // usually empty
   for (tolk_patch patch : changes_) {
     patch.node = recorded_as_[patch.node];
     patches.push_back(patch);

@@ -120,6 +120,7 @@ private:
   Node& committed_node(uint32_t node);
   std::vector<uint32_t> order();
   void apply_changes();
+  std::vector<tolk_patch> still_missing(const std::vector<tolk_patch>& missing) const;
   tolk_graph* build(); // a graph of nodes_ as they are
   void record_node(tolk_graph* graph, const Node& node, std::vector<uint32_t>& after);
   void wait_all();

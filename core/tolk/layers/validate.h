@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -142,7 +143,7 @@ template <typename H, typename S> struct Handles {
 
 class ValidateLayer;
 
-// Marks a stream or a graph as used by this thread for as long as it lives.
+// Marks a stream or a graph as used by this thread for as long as it lives, and keeps it: the call may destroy it.
 class InUse {
 public:
   InUse() = default;
@@ -151,13 +152,14 @@ public:
   }
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
-  bool enter(std::atomic<bool>& flag) {
+  bool enter(std::atomic<bool>& flag, std::shared_ptr<const void> owner = nullptr) {
     if (flag.exchange(true)) return false;
-    flag_ = &flag;
+    flag_ = &flag, owner_ = std::move(owner);
     return true;
   }
 
 private:
+  std::shared_ptr<const void> owner_;
   std::atomic<bool>* flag_ = nullptr;
 };
 
@@ -295,6 +297,7 @@ private:
   Handles<tolk_program, Program> programs_;
   Handles<tolk_kernel, Kernel> kernels_;
   Handles<tolk_graph, Graph> graphs_;
+  std::deque<Release> releases_; // of imported memory; a plugin may still call them after the buffer's end
 };
 
 } // namespace tolk::validating

@@ -7,7 +7,7 @@ namespace tolk::validating {
 
 std::shared_ptr<Graph> ValidateLayer::enter_graph(Call& call, InUse& use, tolk_graph* handle) {
   auto graph = call.find(graphs_, handle, "the graph");
-  if (graph) call.need(use.enter(graph->busy), Rule::graph_threads);
+  if (graph) call.need(use.enter(graph->busy, graph), Rule::graph_threads);
   return call.ok() ? graph : nullptr;
 }
 

@@ -140,7 +140,7 @@ tolk_status ValidateLayer::buffer_import_handle(tolk_device* handle, const tolk_
               "address and size are no multiples of " + std::to_string(align));
   if (!call.ok()) return call.refuse();
   *out = nullptr;
-  auto* watched = new Release; // leaked on purpose: a plugin may still make the call
+  Release* watched = &releases_.emplace_back();
   watched->function = release;
   watched->arg = arg;
   tolk_status status = call.forward(device.get(), 0, [&] {

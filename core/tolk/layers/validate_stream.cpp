@@ -47,7 +47,7 @@ ValidateLayer::StreamRef ValidateLayer::check_stream(Call& call, InUse& use, tol
   StreamRef stream = call.find(streams_, handle, "the stream");
   if (!stream) return nullptr;
   call.need(stream->device.get() == &device, Rule::stream_foreign);
-  if (call.ok()) call.need(use.enter(stream->busy), Rule::stream_threads);
+  if (call.ok()) call.need(use.enter(stream->busy, stream), Rule::stream_threads);
   return stream;
 }
 
@@ -175,7 +175,7 @@ void ValidateLayer::stream_destroy(tolk_stream* handle) {
   if (!handle && !subject_.has_streams) return; // the only stream of a device without streams
   StreamRef stream = call.find(streams_, handle, "the stream");
   if (!stream) return;
-  call.need(use.enter(stream->busy), Rule::stream_threads);
+  call.need(use.enter(stream->busy, stream), Rule::stream_threads);
   call.need(stream->completed >= stream->submitted || stream->device->lost, Rule::stream_busy);
   if (!call.ok()) return;
   stream->completed = stream->submitted;
@@ -192,7 +192,7 @@ tolk_status ValidateLayer::stream_synchronize(tolk_stream* handle, uint64_t time
     return call.result(
         call.forward(nullptr, 0, [&] { return next->stream_synchronize(handle, timeout_ns); }));
   StreamRef stream = call.find(streams_, handle, "the stream");
-  if (stream) call.need(use.enter(stream->busy), Rule::stream_threads);
+  if (stream) call.need(use.enter(stream->busy, stream), Rule::stream_threads);
   if (!call.ok()) return call.refuse();
   const uint64_t position = stream->submitted;
   tolk_status status = call.forward(stream->device.get(), limit(timeout_ns),
@@ -208,7 +208,7 @@ tolk_status ValidateLayer::stream_wait(tolk_stream* handle, tolk_event* event_ha
     return call.result(call.forward(nullptr, 0, [&] { return next->stream_wait(handle, event_handle); }));
   StreamRef stream = call.find(streams_, handle, "the stream");
   auto event = call.find(events_, event_handle, "the event");
-  if (stream) call.need(use.enter(stream->busy), Rule::stream_threads);
+  if (stream) call.need(use.enter(stream->busy, stream), Rule::stream_threads);
   if (!call.ok()) return call.refuse();
   const uint64_t position = submit(stream, {});
   if (event->stream && !event->done() && event->stream != stream)
@@ -223,7 +223,7 @@ tolk_status ValidateLayer::stream_flush(tolk_stream* handle) {
   if (!handle && call.ok())
     return call.result(call.forward(nullptr, 0, [&] { return next->stream_flush(handle); }));
   StreamRef stream = call.find(streams_, handle, "the stream");
-  if (stream) call.need(use.enter(stream->busy), Rule::stream_threads);
+  if (stream) call.need(use.enter(stream->busy, stream), Rule::stream_threads);
   if (!call.ok()) return call.refuse();
   return call.result(call.forward(stream->device.get(), 0, [&] { return next->stream_flush(handle); }));
 }

@@ -220,6 +220,7 @@ BOOST_AUTO_TEST_CASE(multiply_accumulate_of_small_floats_rounds_once) {
       if (a.kind != Exact::Kind::Finite || b.kind != Exact::Kind::Finite || c.kind != Exact::Kind::Finite)
         return from_double(t, std::fma(to_double(t, x), to_double(t, y), to_double(t, z)));
       auto scaled = [](const Exact& e, u128 size, int exponent) {
+        if (size == 0) return i128{0}; // its exponent may be far below
         i128 value = static_cast<i128>(size << (exponent + 68));
         return e.negative ? -value : value;
       };

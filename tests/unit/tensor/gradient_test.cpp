@@ -42,8 +42,8 @@ size_t kernels(std::vector<Tensor> results) {
   schedule::Options options;
   options.default_device = "NULL";
   size_t count = 0;
-  for (const UOp& call : schedule::create_schedule(roots, options).linear.src())
-    count += call.src(0).is(Op::SINK);
+  schedule::Schedule made = schedule::create_schedule(roots, options);
+  for (const UOp& call : made.linear.src()) count += call.src(0).is(Op::SINK);
   return count;
 }
 

@@ -188,13 +188,37 @@ void Expander::scatter(const UOp& store, std::vector<UOp>& out) {
   axis.lane = kWhole;
 }
 
+namespace {
+
+bool is_leaf(const UOp& u) { return u.is(OpSet(Op::CONST, Op::PARAM, Op::VAR)); }
+
+// Lowered from its lowered sources alone.
+bool is_plain(const UOp& u) {
+  return u.is(ops::Elementwise) && u.dtype() != DType::Index &&
+         !(u.is(ops::Compare) && u.src(0).dtype() == DType::Index);
+}
+
+} // namespace
+
+// Lowers the sources of plain nodes first, on a stack of its own: an expression may be deeper than the thread's stack.
 UOp Expander::lower(const UOp& u) {
-  if (u.is(OpSet(Op::CONST, Op::PARAM, Op::VAR))) return u;
-  Key key = key_of(u);
-  if (auto it = memo_.find(key); it != memo_.end()) return it->second;
-  UOp r = compute(u);
-  memo_.emplace(key, r);
-  return r;
+  if (is_leaf(u)) return u;
+  if (auto it = memo_.find(key_of(u)); it != memo_.end()) return it->second;
+  for (std::vector<UOp> open{u};;) {
+    UOp top = open.back();
+    size_t known = open.size();
+    if (is_plain(top))
+      for (const UOp& s : top.src())
+        if (!is_leaf(s) && !memo_.contains(key_of(s))) open.push_back(s);
+    if (open.size() > known) continue;
+    open.pop_back();
+    Key key = key_of(top);
+    if (!memo_.contains(key)) {
+      UOp lowered = compute(top); // changes memo_
+      memo_.emplace(key, lowered);
+    }
+    if (open.empty()) return memo_.at(key);
+  }
 }
 
 UOp Expander::compute(const UOp& u) {
@@ -202,7 +226,7 @@ UOp Expander::compute(const UOp& u) {
   if (u.is(Op::REDUCE)) return reduction(u);
   if (u.dtype() == DType::Index) return materialise(index(u));
   if (u.is(ops::Compare) && u.src(0).dtype() == DType::Index) return compare(u);
-  if (!u.is(ops::Elementwise)) throw InternalError("a kernel cannot hold " + print_line(u));
+  if (!is_plain(u)) throw InternalError("a kernel cannot hold " + print_line(u));
   std::vector<UOp> src;
   src.reserve(u.nsrc());
   for (const UOp& s : u.src()) src.push_back(lower(s));

@@ -20,23 +20,18 @@ void BufferBinding::changed() {
   views_.clear();
 }
 
-void BufferBinding::put(const UOp& node, AnyBuffer buffer, bool seeded, bool made) {
+void BufferBinding::put(const UOp& node, AnyBuffer buffer, bool made) {
   auto [it, fresh] = index_.emplace(node.node(), entries_.size());
   if (fresh)
-    entries_.push_back({node, std::move(buffer), seeded, made});
+    entries_.push_back({node, std::move(buffer), made});
   else
-    entries_[it->second] = {node, std::move(buffer), seeded, made};
+    entries_[it->second] = {node, std::move(buffer), made};
 }
 
 void BufferBinding::seed(const UOp& node, AnyBuffer buffer) {
   TOLK_CHECK(node && has_value(buffer), "a binding needs a node and a buffer");
-  put(node, std::move(buffer), true, false);
+  put(node, std::move(buffer), false);
   changed();
-}
-
-bool BufferBinding::seeded(const UOp& node) const {
-  auto it = index_.find(node.node());
-  return it != index_.end() && entries_[it->second].seeded;
 }
 
 void BufferBinding::remove(const UOp& node) {
@@ -76,14 +71,14 @@ AnyBuffer BufferBinding::buffer_of_node(const UOp& node) {
     if (!has_buffer(node)) set_buffer(node, make_storage(node, &ambient_));
     buffer = any_buffer_of(node);
   }
-  put(node, buffer, false, internal);
+  put(node, buffer, internal);
   return buffer;
 }
 
 bool BufferBinding::adopt(const UOp& node, BufferRef buffer) {
   if (mem(node) || !node.is(Op::BUFFER)) return false;
   if (slot_of(node) >= 0 && !set_buffer(node, buffer)) return false;
-  put(node, std::move(buffer), false, false);
+  put(node, std::move(buffer), false);
   return true;
 }
 

@@ -36,7 +36,6 @@ public:
 
   // Enters storage for the node, of any op, in place of what the node was resolved to before.
   void seed(const UOp& node, AnyBuffer buffer);
-  bool seeded(const UOp& node) const;
   // Removes the node's entry, seeded or created here.
   void remove(const UOp& node);
   // Whether the node has an entry, seeded or created here.
@@ -73,9 +72,9 @@ private:
   struct Entry {
     UOp node;
     AnyBuffer buffer;
-    bool seeded, made;
+    bool made; // here, not by seed()
   };
-  void put(const UOp& node, AnyBuffer buffer, bool seeded, bool made);
+  void put(const UOp& node, AnyBuffer buffer, bool made);
   void changed();
 
   Device& ambient_;
