@@ -40,7 +40,6 @@ namespace tolk_vulkan {
 namespace {
 
 constexpr uint32_t kPushBytes = 8; // the address of the argument block
-constexpr uint32_t kGroups = 1024; // that a kernel is cut into when it is large
 
 void make_device(tolk_device& device) {
   const Adapter& adapter = device.adapter;
@@ -172,12 +171,10 @@ void make_caps(tolk_device& device) {
   if (adapter.properties12.shaderDenormPreserveFloat32) caps.flags |= TOLK_CAP_DENORMALS_F32;
   caps.vector_bytes = 8;
   caps.vector_registers = 8;
-  // Code generation gives such a device one work-item for each group: many groups make up for it.
   caps.grid_max[0] = limits.maxComputeWorkGroupCount[0];
   caps.grid_max[1] = caps.grid_max[2] = 1;
-  for (uint32_t& size : caps.local_max) size = 1;
-  caps.local_product_max = 1;
-  caps.cores = kGroups;
+  for (int axis = 0; axis < 3; ++axis) caps.local_max[axis] = limits.maxComputeWorkGroupSize[axis];
+  caps.local_product_max = limits.maxComputeWorkGroupInvocations;
   caps.subgroup_min = caps.subgroup_max = caps.subgroup_preferred = adapter.properties11.subgroupSize;
   caps.shared_bytes = limits.maxComputeSharedMemorySize;
   caps.buffer_align = 256;

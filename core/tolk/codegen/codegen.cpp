@@ -45,7 +45,7 @@ Kernel run(const UOp& root, const Target& target, const std::vector<Opt>* given,
     ast = optimised(ast, given ? *given : heuristic(ast, target, options.threads), applied);
   }
   Expansion flat = expand(ast, independent_chains(target, options));
-  Kernel kernel = linearize(decompose(flat.sink, target), flat.tiles, target);
+  Kernel kernel = linearize(decompose(flat.sink, target), flat.tiles, flat.items, target);
   kernel.ir.name = kernel.info.name = name;
   kernel.info.opts = std::move(applied);
 #ifdef TOLK_VERIFY

@@ -22,6 +22,8 @@ BOOST_AUTO_TEST_CASE(kernels_with_chosen_opts_compute_their_ast) {
   for (const Sample& s : all_samples()) BOOST_TEST_CONTEXT(s.name) {
       check_heuristic(s.ast, avx2_target(), s.tolerance, fill_of(s), s.variables);
       check_heuristic(s.ast, scalar_target(), s.tolerance, fill_of(s), s.variables);
+      for (const Target& target : group_targets())
+        check_heuristic(s.ast, target, s.tolerance, fill_of(s), s.variables);
     }
 }
 

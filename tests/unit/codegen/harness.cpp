@@ -44,6 +44,30 @@ Target scalar_target() {
   return t;
 }
 
+std::vector<Target> group_targets() {
+  struct Device {
+    const char* name;
+    uint32_t subgroup;
+    int64_t groups, items;
+    uint64_t shared_bytes;
+  };
+  std::vector<Target> all;
+  for (const Device& d :
+       {Device{"discrete", 32, INT32_MAX, 1024, 48 << 10}, Device{"integrated", 16, 65535, 512, 32 << 10},
+        Device{"software", 8, 65535, 1024, 32 << 10}, Device{"small", 4, 3, 6, 0}}) {
+    Target t = scalar_target();
+    t.arch = d.name;
+    t.has_local = true;
+    t.subgroup = d.subgroup;
+    t.group_max = {d.groups, 1, 1};
+    t.local_max = {d.items, 1, 1};
+    t.local_product_max = d.items;
+    t.shared_bytes = d.shared_bytes;
+    all.push_back(t);
+  }
+  return all;
+}
+
 namespace {
 
 std::vector<UOp> params_of(const UOp& ast) {
@@ -153,7 +177,10 @@ void run(const Kernel& kernel, std::vector<Data>& buffers, const std::vector<int
   for (size_t i = 0; i < bytes.size(); ++i) args.push_back({bytes[i].data(), bytes[i].size(), true});
   std::vector<uint64_t> values(variables.begin(), variables.end());
   tolk_interp::LaunchArgs launch;
-  launch.grid[0] = uint32_t(kernel.info.grid[0]);
+  for (int axis = 0; axis < 3; ++axis) {
+    launch.grid[axis] = uint32_t(kernel.info.grid[axis]);
+    launch.local[axis] = uint32_t(kernel.info.local[axis]);
+  }
   launch.buffers = args;
   launch.values = values;
   tolk_interp::run(*program, launch);
@@ -180,7 +207,7 @@ std::vector<Opt> random_opts(const UOp& root, std::mt19937_64& random) {
   std::vector<Opt> list;
   static constexpr int64_t kAmounts[] = {0, 2, 3, 4, 5, 7, 8, 16};
   for (int trial = 0; trial < 14; ++trial) {
-    OptKind kind = OptKind(random() % 7);
+    OptKind kind = OptKind(random() % (uint64_t(OptKind::Sink) + 1));
     int64_t axis = int64_t(random() % uint64_t(schedule.next_axis + 1));
     int64_t amount = kAmounts[random() % 8];
     if (kind == OptKind::Merge || kind == OptKind::Sink)

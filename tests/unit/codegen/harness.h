@@ -16,6 +16,8 @@ namespace tolk_test {
 tolk::codegen::Target avx2_target();
 tolk::codegen::Target bare_target();
 tolk::codegen::Target scalar_target();
+// Devices with work-groups: a discrete GPU, an integrated one, a software one, and one with limits that few kernels fit.
+std::vector<tolk::codegen::Target> group_targets();
 
 // The buffers of an AST, filled. Small: integers of -4 .. 4 in every dtype (0 .. 8 in unsigned ones), so that
 // sums and products of a few dozen are exact in any order. Unit: floats in [-1, 1).

@@ -115,6 +115,21 @@ BOOST_AUTO_TEST_CASE(threads_cut_the_outer_loop) {
                  .info.grid[0] == 15);
 }
 
+BOOST_AUTO_TEST_CASE(work_items_take_neighbouring_elements) {
+  std::string text = after(add(12), {{OptKind::Local, 0, 4}});
+  BOOST_TEST(text.find("L0:3") != std::string::npos, text);
+  Kernel k = compile_with(matmul(8, 12, 4), avx2_target(),
+                          {{OptKind::Local, 0, 2}, {OptKind::Local, 1, 4}, {OptKind::Thread, 1, 3}});
+  BOOST_TEST(k.info.local[0] == 8);
+  BOOST_TEST(k.info.grid[0] == 3);
+  check(matmul(8, 12, 4), avx2_target(),
+        {{OptKind::Local, 0, 2}, {OptKind::Local, 1, 4}, {OptKind::Thread, 1, 3}});
+  check(add(13), avx2_target(), {{OptKind::PadTo, 0, 8}, {OptKind::Local, 0, 8}});
+  BOOST_TEST(refused(add(12), {OptKind::Local, 0, 5}) == "the amount does not divide the extent");
+  BOOST_TEST(refused(row_reduce(Op::ADD, 2, 4), {OptKind::Local, 1, 2}) ==
+             "only an output loop becomes work-items");
+}
+
 // Beyond the end nothing is read, and what stands there does not count: for a maximum of negative numbers not
 // as 0.
 BOOST_AUTO_TEST_CASE(padding_adds_only_identities) {

@@ -138,6 +138,7 @@ void Linearizer::fill_info(Kernel& kernel) const {
     kernel.ir.params.push_back({TOLK_PARAM_VALUE, 0, uint32_t(index_type_), 0, 0, v.vmin(), v.vmax()});
   }
   info.grid[0] = tiles_;
+  info.local[0] = items_;
   info.flops = flops_;
   info.bytes_loaded = bytes_;
 }

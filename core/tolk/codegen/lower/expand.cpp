@@ -25,7 +25,8 @@ Expansion expand(const UOp& sink, int independent) { return Expander(sink, indep
 
 Expander::Expander(const UOp& sink, int independent) : sink_(sink), independent_(independent) {
   find_axes();
-  find_threads();
+  tiles_ = flatten_ranges(AxisType::Thread, 0);
+  items_ = flatten_ranges(AxisType::Local, 256);
   find_blocks();
   rank_loops();
 }
@@ -33,7 +34,7 @@ Expander::Expander(const UOp& sink, int independent) : sink_(sink), independent_
 Expansion Expander::run() {
   std::vector<UOp> effects;
   for (const UOp& e : sink_.src()) effects.push_back(effect(e));
-  return {with_sources(sink_, effects), tiles_};
+  return {with_sources(sink_, effects), tiles_, items_};
 }
 
 // One bit for each range that becomes lanes, and for every node the bits it depends on.
@@ -59,24 +60,25 @@ void Expander::find_axes() {
   }
 }
 
-// All THREAD ranges together are one work-group index; the first is the slowest part.
-void Expander::find_threads() {
+// All THREAD ranges together are one work-group index, all LOCAL ranges one work-item index; the first is the slowest part.
+// Returns how many values it has.
+int64_t Expander::flatten_ranges(AxisType type, uint64_t special) {
   std::vector<UOp> ranges;
   for (const UOp& u : toposort(sink_))
-    if (u.is(Op::RANGE) && axis_type(u) == AxisType::Thread) {
-      if (!u.src(0).is_const())
-        throw InternalError("a THREAD range needs a constant extent: " + print_line(u));
+    if (u.is(Op::RANGE) && axis_type(u) == type) {
+      if (!u.src(0).is_const()) throw InternalError("this range needs a constant extent: " + print_line(u));
       ranges.push_back(u);
     }
-  if (ranges.empty()) return;
   std::sort(ranges.begin(), ranges.end(), [](const UOp& a, const UOp& b) { return axis_of(a) < axis_of(b); });
-  for (const UOp& r : ranges) tiles_ *= r.src(0).const_int();
-  UOp tile = make(Op::SPECIAL, DType::Index, {index_const(tiles_)}, Arg(uint64_t(0)));
-  int64_t inner = tiles_;
+  int64_t all = 1;
+  for (const UOp& r : ranges) all *= r.src(0).const_int();
+  UOp number = make(Op::SPECIAL, DType::Index, {index_const(all)}, Arg(special));
+  int64_t inner = all;
   for (const UOp& r : ranges) {
     inner /= r.src(0).const_int();
-    substituted_[r] = remainder(quotient(Affine(tile), inner), r.src(0).const_int());
+    substituted_[r] = remainder(quotient(Affine(number), inner), r.src(0).const_int());
   }
+  return all;
 }
 
 // Sums are built from the outermost loop in, so that what does not change in a loop stays outside of it.
@@ -133,7 +135,8 @@ UOp Expander::effect(const UOp& u) {
     if (!r.is(Op::RANGE)) throw InternalError("END closes ranges only, found " + print_line(r));
     uint64_t bit = bit_of(r);
     lanes |= bit;
-    if (!bit && axis_type(r) != AxisType::Thread) loops.push_back(loop(r));
+    bool launched = axis_type(r) == AxisType::Thread || axis_type(r) == AxisType::Local;
+    if (!bit && !launched) loops.push_back(loop(r));
   }
   stores(u.src(0), lanes, out);
   return end(out.size() == 1 ? out[0] : sink(out), loops);

@@ -38,7 +38,7 @@ private:
 
   // expand.cpp
   void find_axes();
-  void find_threads();
+  int64_t flatten_ranges(AxisType type, uint64_t special);
   void rank_loops();
   uint64_t depends(const UOp& u) const { return depends_[u.id()]; }
   uint64_t bit_of(const UOp& range) const;
@@ -84,11 +84,11 @@ private:
 
   UOp sink_;
   int independent_;
-  int64_t tiles_ = 1;
+  int64_t tiles_ = 1, items_ = 1;
   std::vector<Axis> axes_;
   std::vector<uint64_t> depends_; // by id: axes whose lane changes the value
   std::unordered_map<UOp, Affine, UOpHash>
-      substituted_; // THREAD ranges in terms of the SPECIAL, split ranges of their parts
+      substituted_; // THREAD and LOCAL ranges in terms of their SPECIAL, split ranges of their parts
   std::unordered_map<UOp, int, UOpHash> loop_rank_; // loops from the outermost in
   int64_t next_axis_ = 0;                           // id of the next new range
   std::unordered_map<UOp, Split, UOpHash> splits_;  // ranges and the loops that replace them

@@ -10,12 +10,12 @@
 
 namespace tolk::codegen {
 
-Kernel linearize(const UOp& sink, int64_t tiles, const Target& target) {
-  return Linearizer(sink, tiles, target).run();
+Kernel linearize(const UOp& sink, int64_t tiles, int64_t items, const Target& target) {
+  return Linearizer(sink, tiles, items, target).run();
 }
 
-Linearizer::Linearizer(const UOp& sink, int64_t tiles, const Target& target)
-    : sink_(sink), target_(target), tiles_(tiles) {
+Linearizer::Linearizer(const UOp& sink, int64_t tiles, int64_t items, const Target& target)
+    : sink_(sink), target_(target), tiles_(tiles), items_(items) {
   analyse();
   number_params();
 }
@@ -225,7 +225,7 @@ void Linearizer::flatten(uint32_t block, KernelIR& ir, std::vector<uint32_t>& nu
 
 Kernel Linearizer::run() {
   blocks_.push_back(std::make_unique<Block>());
-  blocks_[0]->trips = double(tiles_);
+  blocks_[0]->trips = double(tiles_) * double(items_);
   chain_ = {0};
   for (const UOp& p : params_) (void)emit(p);
   emit_effect(sink_);

@@ -14,6 +14,6 @@ namespace tolk::codegen {
 // Fills ir (except its name) and info (parameters, grid, counts) from a sink of expanded values in which every
 // operation exists on the target. Index becomes i32 when the bounds of every index fit it, else i64. Throws
 // InternalError for nodes that kernel IR cannot express.
-Kernel linearize(const UOp& sink, int64_t tiles, const Target& target);
+Kernel linearize(const UOp& sink, int64_t tiles, int64_t items, const Target& target);
 
 } // namespace tolk::codegen

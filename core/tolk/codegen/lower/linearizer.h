@@ -12,7 +12,7 @@ namespace tolk::codegen {
 
 class Linearizer {
 public:
-  Linearizer(const UOp& sink, int64_t tiles, const Target& target);
+  Linearizer(const UOp& sink, int64_t tiles, int64_t items, const Target& target);
   Kernel run();
 
 private:
@@ -84,7 +84,7 @@ private:
 
   const UOp& sink_;
   const Target& target_;
-  int64_t tiles_;
+  int64_t tiles_, items_;
   DType index_type_ = DType::I32;
 
   // by node id

@@ -10,10 +10,10 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
-constexpr const char* kNames[] = {"UPCAST", "UNROLL", "VECTOR", "THREAD", "PADTO", "MERGE", "SINK"};
+constexpr const char* kNames[] = {"UPCAST", "UNROLL", "VECTOR", "THREAD", "LOCAL", "PADTO", "MERGE", "SINK"};
 
 // Limits on the size of a kernel's code.
-constexpr int64_t kMaxUpcast = 256, kMaxUnroll = 256, kMaxVector = 64, kMaxTiles = 1 << 20;
+constexpr int64_t kMaxUpcast = 256, kMaxUnroll = 256, kMaxVector = 64, kMaxTiles = 1 << 24, kMaxItems = 1024;
 
 class Action {
 public:
@@ -35,6 +35,8 @@ public:
       return vector();
     case OptKind::Thread:
       return thread();
+    case OptKind::Local:
+      return local();
     case OptKind::PadTo:
       return pad();
     case OptKind::Merge:
@@ -172,12 +174,30 @@ private:
     return true;
   }
 
+  bool in_every_nest() const {
+    return std::ranges::all_of(s_.ast.src(), [&](const UOp& e) { return closes(e); });
+  }
+
+  Reason local() {
+    if (type_ != AxisType::Loop) return "only an output loop becomes work-items";
+    if (opt_.amount < 2 || opt_.amount > kMaxItems)
+      return "a group has 2 to " + std::to_string(kMaxItems) + " work-items";
+    if (!in_every_nest()) return "a nest does not have the axis";
+    if (!used_by_every_value()) return "a value or an extent does not fit the split";
+    if (!extent_.is_const() || extent_.const_int() % opt_.amount)
+      return "the amount does not divide the extent";
+    std::vector<UOp> list;
+    UOp outer = remaining(index_const(extent_.const_int() / opt_.amount), list);
+    list.push_back(fresh(opt_.amount, AxisType::Local));
+    s_.ast = replace_range(s_.ast, range_, outer * opt_.amount + list.back(), list);
+    return {};
+  }
+
   Reason thread() {
     if (type_ != AxisType::Loop) return "only an output loop can be threaded";
     if (opt_.amount < 2 || opt_.amount > kMaxTiles)
       return "a launch has 2 to " + std::to_string(kMaxTiles) + " tiles";
-    for (const UOp& e : s_.ast.src())
-      if (!closes(e)) return "a nest does not have the axis";
+    if (!in_every_nest()) return "a nest does not have the axis";
     std::vector<UOp> list;
     if (!extent_.is_const()) {
       UOp tile = fresh(opt_.amount, AxisType::Thread);

@@ -24,7 +24,7 @@ public:
       : target_(target), threads_(target.has_threads ? threads : 1), schedule_(ast) {}
 
   std::vector<Opt> run() {
-    if (target_.has_local) return {}; // targets with work-groups are not tuned yet
+    if (target_.has_local) return group_heuristic(schedule_.ast, target_);
     overlap_ = !reads_what_it_writes(schedule_.ast);
     size_t count = schedule_.ast.src().size();
     merge_pixels();

@@ -27,6 +27,9 @@ enum class OptKind : uint8_t {
   Vector,
   // An output loop of every nest is cut into `amount` pieces that run concurrently, at most.
   Thread,
+  // `amount` iterations of an output loop of every nest, of which the extent is a multiple, become the work-items of a
+  // group. Of several, the last one applied has neighbouring work-items.
+  Local,
   // Rounds the extent up to a multiple of `amount`; elements beyond it are neither read nor reduced nor written.
   PadTo,
   // Two loops of one nest or reduction become one; `axis` is the slower, `amount` names the other axis.
@@ -60,5 +63,9 @@ TOLK_API std::optional<std::string> apply(Schedule& schedule, const Opt& opt);
 
 // Chooses the primitives for the AST on this target, for at most `threads` threads. All of them apply.
 TOLK_API std::vector<Opt> heuristic(const UOp& ast, const Target& target, int threads);
+
+// The same for a target with work-groups: which loops become work-items and groups. Keeps within the target's launch
+// limits; empty where no loop of a known extent is shared by all nests.
+TOLK_API std::vector<Opt> group_heuristic(const UOp& ast, const Target& target);
 
 } // namespace tolk::codegen
