@@ -11,7 +11,7 @@
 #include "device_runs.h"
 #include "tolk/codegen/codegen.h"
 #include "tolk/device/registry.h"
-#include "tolk/engine/compile/compile.h"
+#include "tolk/engine/compile/targets.h"
 #include "tolk/schedule/schedule.h"
 #include "tolk/tensor/tensor.h"
 #include "tolk/uop/build.h"

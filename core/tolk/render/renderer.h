@@ -1,7 +1,7 @@
 // Renders linearized kernel IR as source code for a backend's compiler. To add a renderer, write a file with a
 // function, and a row in renderer.cpp.
 //
-//   const Renderer* r = find_renderer(device.targets()[0]);
+//   const Renderer* r = find_renderer(device("CPU").targets()[0]);
 //   std::string text = r->render(kernel, {.may_alias = key.may_alias});
 #pragma once
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "tolk/base/api.h"
-#include "tolk/codegen/codegen.h"
 #include "tolk/device/device.h"
 #include "tolk/uop/uop.h"
 
@@ -14,13 +13,6 @@ namespace tolk::engine {
 
 // Called with the number of kernels compiled so far, first with 0, and the number to compile.
 using Progress = std::function<void(size_t done, size_t total)>;
-
-// The code generator's description of an open device and one of its targets.
-TOLK_API codegen::Target codegen_target(const Device& device, uint32_t target_index);
-
-// Index of the target that kernels are compiled for: the one that TARGET= names, else the device's first that has a
-// renderer. Throws DeviceError for an unknown name.
-uint32_t target_index(const Device& device);
 
 // The source text of a kernel for the device's target, without any cache. For benchmarks and tests.
 TOLK_API std::string render_kernel(const UOp& ast, const std::string& device);

@@ -14,6 +14,7 @@
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/local_size.h"
 #include "tolk/engine/compile/program_cache.h"
+#include "tolk/engine/compile/targets.h"
 #include "tolk/engine/run/calls.h"
 #include "tolk/engine/run/node_storage.h"
 #include "tolk/engine/run/resolve.h"

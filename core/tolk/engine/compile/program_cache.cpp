@@ -13,9 +13,9 @@
 #include "tolk/base/hash.h"
 #include "tolk/base/log.h"
 #include "tolk/base/version.h"
-#include "tolk/engine/compile/compile.h"
 #include "tolk/engine/compile/program_bytes.h"
 #include "tolk/engine/compile/runtimes.h"
+#include "tolk/engine/compile/targets.h"
 #include "tolk/uop/build.h"
 #include "tolk/uop/print.h"
 
