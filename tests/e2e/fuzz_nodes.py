@@ -16,8 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
-from onnx_writer import Graph, Tensor, graph, model, node, write_case, scalar
+import node_recipes_nn, node_recipes_other, node_recipes_tensor  # fill the table of node_drawing
+from node_drawing import fitting
+from onnx_writer import Tensor, graph, model, node, write_case, scalar
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = float(os.environ.get("NODE_FUZZ_LIMIT_S", "10"))
@@ -160,22 +163,51 @@ class Drawn:
         return {k: v for k, v in out.items() if v != [] and not isinstance(v, type(None))}
 
 
-def drawn_model(rng, rows, odds=0.04, opsets=(1, 6, 7, 9, 10, 11, 13, 17, 18, 21, 24, 28)):
-    """(operator, model, inputs, their names). `odds`: how often something is drawn that does not fit."""
+@dataclass
+class Case:
+    name: str
+    content: bytes  # of the model
+    fed: dict       # name -> Tensor, in the model's order
+    values: list    # the node's inputs, constants among them; None for one left out
+    attributes: dict
+
+
+def spoiled(d, values, attributes):
+    """One thing that need not fit: an input left out, of another type or shape, or an attribute of any kind."""
+    what = d.rng.randrange(4)
+    if attributes and what == 0:
+        attributes[d.rng.choice(sorted(attributes))] = d.rng.choice((d.rng.choice(EDGES), 0.5, "abc", [1, 2, 3], [0.5]))
+    elif values:
+        i = d.rng.randrange(len(values))
+        dtype = d.rng.choice(FLOATS + INTS + ("bool", "string")) if what == 1 or values[i] is None else values[i].dtype
+        values[i] = d.tensor(dtype, d.shape() if what != 1 or values[i] is None else values[i].shape) if what != 2 else None
+    return values, attributes
+
+
+def drawn_model(rng, rows, odds=0.04, opsets=(1, 6, 7, 9, 10, 11, 13, 17, 18, 21, 24, 28), loose=0.4, spoil=0.15):
+    """A Case. `loose`: how often nothing but kinds is respected, with `odds` for each thing
+    that does not even fit its kind; `spoil`: how often one thing of a node that fits is changed."""
     domain, name, inputs, attributes = rng.choice(rows)
-    d = Drawn(rng, odds)
-    values, first = d.inputs(inputs)
-    values += [d.tensor("f32", [1])] if d.odd() else []
-    constant = {i for i, v in enumerate(values) if v is not None and rng.random() < 0.4}
+    d, opset, constant = Drawn(rng, odds), rng.choice(opsets), set()
+    fits = None if rng.random() < loose else fitting(rng, opset, domain, name)
+    if fits:
+        values, constant, given, count, opset = fits
+        if rng.random() < spoil:
+            values, given = spoiled(d, values, given)
+        outs = [f"o{k}" for k in range(count)]
+    else:
+        values, first = d.inputs(inputs)
+        values += [d.tensor("f32", [1])] if d.odd() else []
+        given = d.attributes(attributes, first)
+        outs = [f"o{k}" for k in range(rng.choice((1, 1, 1, 2, 3)))]
+    constant = {i for i, v in enumerate(values) if v is not None and (i in constant or rng.random() < (0.15 if fits else 0.4))}
     names = ["" if v is None else f"i{k}" for k, v in enumerate(values)]
-    outs = [f"o{k}" for k in range(rng.choice((1, 1, 1, 2, 3)))]
-    main = graph([node(name, names, outs, domain=domain, name="the_node", **d.attributes(attributes, first))],
+    main = graph([node(name, names, outs, domain=domain, name="the_node", **given)],
                  {names[i]: (v.dtype, v.shape) for i, v in enumerate(values) if v is not None and i not in constant},
-                 {o: None for o in outs[:1]}, {names[i]: values[i] for i in constant})
-    opset = rng.choice(opsets)
+                 {o: None for o in (outs if fits else outs[:1])}, {names[i]: values[i] for i in constant})
     fed = [i for i, v in enumerate(values) if v is not None and i not in constant]
     content = model(main, opset, domains=("ai.onnx.ml", "com.microsoft", "ai.onnx.preview"))
-    return name, content, [values[i] for i in fed], [names[i] for i in fed]
+    return Case(name, content, {names[i]: values[i] for i in fed}, values, given)
 
 
 class Tool:
@@ -213,9 +245,9 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "case")
         for i in range(count):
-            name, content, inputs, _ = drawn_model(random.Random(f"{seed}/{i}"), rows)
+            case = drawn_model(random.Random(f"{seed}/{i}"), rows)
             shutil.rmtree(folder, ignore_errors=True)
-            write_case(folder, content, inputs, [scalar("f32", 0)])
+            write_case(folder, case.content, list(case.fed.values()), [scalar("f32", 0)])
             report = runner.ask(folder)
             if isinstance(report, str):
                 wrong = report
@@ -227,9 +259,10 @@ def main():
                 wrong = "" if known and not LIBRARY_TEXT.search(reason) else reason[:300]
             if wrong:
                 failed += 1
-                print(f"round {i} of seed {seed}, {name}: {wrong}", flush=True)
+                print(f"round {i} of seed {seed}, {case.name}: {wrong}", flush=True)
                 if os.environ.get("NODE_FUZZ_KEEP"):
-                    shutil.copytree(folder, os.path.join(os.environ["NODE_FUZZ_KEEP"], f"{seed}-{i}-{name}"), dirs_exist_ok=True)
+                    kept = os.path.join(os.environ["NODE_FUZZ_KEEP"], f"{seed}-{i}-{case.name}")
+                    shutil.copytree(folder, kept, dirs_exist_ok=True)
     runner.close()
     print(f"{ran} ran, {refused} were refused")
     print(f"{count - failed} passed, {failed} failed")

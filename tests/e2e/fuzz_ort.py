@@ -3,7 +3,8 @@
 
 ONNX Runtime is the npm package onnxruntime-node; its folder is in ONNXRUNTIME_NODE. `nodes` draws one node as fuzz_nodes.py does,
 `graphs` draws nodes whose shapes fit. What ONNX Runtime computes must come out of TOLK_RUN within its own tolerances, and what
-it refuses must not crash. A model that ONNX Runtime takes and tolk refuses is counted, and printed with FUZZ_ORT_REFUSED=1.
+it refuses must not crash; docs/onnx-differences.md lists what may differ. A model that ONNX Runtime takes and tolk refuses is
+counted, and printed with FUZZ_ORT_REFUSED=1.
 FUZZ_ORT_KEEP=FOLDER keeps the models that differ."""
 
 import base64
@@ -20,6 +21,7 @@ import tempfile
 
 import fuzz_nodes
 from graph_drawing import drawn_graph
+from ort_differences import check_page, difference_of, refusal_of
 from onnx_writer import TYPES, Tensor, write_case
 
 UNDEFINED = re.compile("^Random|^Bernoulli$|^Multinomial$|^Dropout$")  # the values are not the specification's
@@ -29,11 +31,15 @@ NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "i8": "int8", "u8
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
+def count_in(counts, name):
+    counts[name] = counts.get(name, 0) + 1
+
+
 class Referee:
     """One ort_worker.js, started again after it dies."""
 
     def __init__(self, package):
-        self.command, self.process = ["node", os.path.join(HERE, "ort_worker.js"), package], None
+        self.command, self.process, self.error = ["node", os.path.join(HERE, "ort_worker.js"), package], None, ""
 
     def ask(self, model, inputs):
         """[Tensor] by output, or None where ONNX Runtime refuses, crashes, or has no such type."""
@@ -54,6 +60,7 @@ class Referee:
             self.close()
             return None
         reply = json.loads(line)
+        self.error = reply.get("error", "")
         return [self.result(t) for t in reply["outputs"].values()] if "outputs" in reply else None
 
     def given(self, t):
@@ -77,12 +84,11 @@ class Referee:
 
 
 def drawn(mode, seed, i, rows):
-    """(what to call it, bytes of the model, inputs by name)."""
+    """A fuzz_nodes.Case."""
     rng = random.Random(f"{seed}/{i}")
     if mode == "graphs":
-        return drawn_graph(rng)
-    name, content, inputs, names = fuzz_nodes.drawn_model(rng, rows, 0.005, (11, 13, 17, 18, 21))
-    return name, content, dict(zip(names, inputs))
+        return fuzz_nodes.Case(*drawn_graph(rng), [], {})
+    return fuzz_nodes.drawn_model(rng, rows, 0.005, (11, 13, 17, 18, 21), 0.1, 0.1)
 
 
 def main():
@@ -91,39 +97,46 @@ def main():
     if not os.path.exists(package):
         print("skipped: ONNXRUNTIME_NODE is not the folder of the npm package onnxruntime-node")
         return 77
+    check_page()
     rows = [r for r in fuzz_nodes.operators() if (r[1] in wanted if wanted else not UNDEFINED.search(r[1]))]
     runner, referee = fuzz_nodes.Tool(tool, device), Referee(os.path.abspath(package))
-    equal, refused, both_refused, failed = 0, {}, 0, 0
+    equal, refused, explained, both_refused, failed = 0, {}, {}, 0, 0
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "case")
         for i in range(count):
-            name, content, inputs = drawn(mode, seed, i, rows)
+            case = drawn(mode, seed, i, rows)
             shutil.rmtree(folder, ignore_errors=True)
-            write_case(folder, content, list(inputs.values()), [])
-            expected = referee.ask(os.path.join(folder, "model.onnx"), inputs)
-            write_case(folder, content, list(inputs.values()), expected or [Tensor("f32", [], [0.0])])
+            write_case(folder, case.content, list(case.fed.values()), [])
+            expected = referee.ask(os.path.join(folder, "model.onnx"), case.fed)
+            write_case(folder, case.content, list(case.fed.values()), expected or [Tensor("f32", [], [0.0])])
             report = runner.ask(folder)
             wrong = report if isinstance(report, str) else ""
             if not wrong and expected is None:
                 both_refused += 1
             elif not wrong and report["status"] == "error":
-                refused[name] = refused.get(name, 0) + 1
-                if os.environ.get("FUZZ_ORT_REFUSED"):
-                    print(f"round {i} of seed {seed}, {name}: refused: {report['reason'][:300]}", flush=True)
+                known = refusal_of(case, report["reason"])
+                count_in(explained if known else refused, known or case.name)
+                if os.environ.get("FUZZ_ORT_REFUSED") and not known:
+                    print(f"round {i} of seed {seed}, {case.name}: refused: {report['reason'][:300]}", flush=True)
             elif not wrong and report["status"] != "pass":
                 wrong = report.get("reason", report["status"])[:300]
             elif not wrong:
                 equal += 1
-            if wrong:
+            known = difference_of(case, wrong) if wrong and expected is not None else ""
+            if known:
+                count_in(explained, known)
+            elif wrong:
                 failed += 1
-                print(f"round {i} of seed {seed}, {name}: {wrong}", flush=True)
+                print(f"round {i} of seed {seed}, {case.name}: {wrong}", flush=True)
                 if os.environ.get("FUZZ_ORT_KEEP"):
-                    kept = os.path.join(os.environ["FUZZ_ORT_KEEP"], f"{seed}-{i}-{name}")
+                    kept = os.path.join(os.environ["FUZZ_ORT_KEEP"], f"{seed}-{i}-{case.name}")
                     shutil.copytree(folder, kept, dirs_exist_ok=True)
     runner.close(), referee.close()
-    alone = sum(refused.values())
-    print(f"{equal} equal, {both_refused} not run by ONNX Runtime, {failed} differ, {alone} refused by tolk alone")
-    print("refused by tolk alone:", ", ".join(f"{n} {k}" for n, k in sorted(refused.items())))
+    listed = lambda counts: ", ".join(f"{n} {k}" for n, k in sorted(counts.items())) or "none"
+    print(f"{equal} equal, {both_refused} not run by ONNX Runtime, {sum(explained.values())} as docs/onnx-differences.md says, "
+          f"{failed} differ, {sum(refused.values())} refused by tolk alone")
+    print("as docs/onnx-differences.md says:", listed(explained))
+    print("refused by tolk alone:", listed(refused))
     return 1 if failed else 0
 
 

@@ -10,33 +10,13 @@ import json
 import math
 import os
 import shutil
-import struct
 import subprocess
 import sys
 
-from onnx_writer import Tensor, graph, model, node, scalar, tensor, vector, write_case, data
+import node_cases_ml
+from onnx_writer import Tensor, data, f32, graph, model, node, one, scalar, tensor, vector, write_case
 
 INT64_MAX = 2**63 - 1
-
-
-def one(op, inputs, outputs, opset=21, domain="", initializers=None, declared=None, **attributes):
-    """A model of one node: `inputs` are Tensors, or None for one that is left out. Those named in `initializers`
-    (positions) are constants of the model. Gives (model, inputs that a caller gives, outputs)."""
-    initializers = set(initializers or ())
-    names = ["" if t is None else f"i{k}" for k, t in enumerate(inputs)]
-    while names and not names[-1]:
-        names.pop()
-    results = [f"o{k}" for k in range(len(outputs) if isinstance(outputs, list) else outputs)]
-    given = [t for k, t in enumerate(inputs) if t is not None and k not in initializers]
-    main = graph([node(op, names, results, domain=domain, name="the_node", **attributes)],
-                 {names[k]: (t.dtype, t.shape) for k, t in enumerate(inputs) if t is not None and k not in initializers},
-                 {r: (declared or {}).get(r) for r in results},
-                 {names[k]: inputs[k] for k in initializers})
-    return model(main, opset), given, outputs
-
-
-def f32(value):
-    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def ramp(dtype, shape):
@@ -424,95 +404,49 @@ def right_qattention_of_one_position_gives_its_value():
                [tensor("f32", [1, 1, 1], [16])], domain="com.microsoft", num_heads=1)
 
 
-# ---- ai.onnx.ml
+# ---- found by comparing random nodes
 
-ML = "ai.onnx.ml"
-
-
-def right_scaler():
-    return one("Scaler", [tensor("i64", [1, 2], [3, 5])], [tensor("f32", [1, 2], [1, 8])], domain=ML,
-               offset=[1.0, 1.0], scale=[0.5, 2.0])
-
-
-def right_normalizer_keeps_rows_of_zeros():
-    return one("Normalizer", [tensor("f32", [2, 2], [3, -4, 0, 0])], [tensor("f32", [2, 2], [f32(0.6), f32(-0.8), 0, 0])],
-               domain=ML, norm="L2")
+def right_qlinear_mul_adds_the_zero_point_before_rounding():
+    # 134 * 0.125 * 3 * 0.25 / 0.125 is 100.5; with the zero point 101.5, whose even neighbour is 102.
+    return one("QLinearMul",
+               [vector("u8", [135]), scalar("f32", 0.125), scalar("u8", 1), vector("u8", [5]), scalar("f32", 0.25),
+                scalar("u8", 2),
+                scalar("f32", 0.125), scalar("u8", 1)], [vector("u8", [102])], domain="com.microsoft")
 
 
-def right_imputer_replaces_nan():
-    return one("Imputer", [tensor("f32", [1, 2], [float("nan"), 5])], [tensor("f32", [1, 2], [7, 5])], domain=ML,
-               imputed_value_floats=[7.0, 8.0], replaced_value_float=float("nan"))
+def right_qattention_of_a_row_without_positions_attends_to_all():
+    # Query and key are 0, so both positions weigh the same: the mask lowers both scores alike. Values are 2 and 4.
+    return one("QAttention",
+               [tensor("u8", [1, 2, 1], [2, 4]), tensor("i8", [1, 3], [0, 0, 1]), vector("f32", [0, 0, 0]), scalar("f32", 1),
+                scalar("f32", 1), tensor("i32", [1, 2], [0, 0])], [tensor("f32", [1, 2, 1],
+                                                                          [3, 3])], domain="com.microsoft", num_heads=1)
 
 
-def right_one_hot_encoder_of_texts():
-    return one("OneHotEncoder", [tensor("string", [2, 1], ["b", "z"])], [tensor("f32", [2, 1, 2], [0, 1, 0, 0])], domain=ML,
-               cats_strings=["a", "b"])
+def right_max_pool_takes_the_first_of_equal_maxima_in_row_major_order():
+    # All equal: the first of the window at the second row and column is (1, 1) in either order, 1 * 3 + 1 by columns of 3.
+    return one("MaxPool", [tensor("f32", [1, 1, 3, 2], [0, 7, 7, 0, 0, 0])],
+               [tensor("f32", [1, 1, 2, 1], [7, 7]), tensor("i64", [1, 1, 2, 1], [3, 1])],
+               kernel_shape=[2, 2], storage_order=1)
 
 
-def right_feature_vectorizer():
-    return one("FeatureVectorizer", [tensor("f32", [1, 2], [1, 2]), tensor("i64", [1, 1], [3])],
-               [tensor("f32", [1, 3], [1, 2, 3])], domain=ML, inputdimensions=[2, 1])
+def right_clip_by_a_bound_of_one_axis_keeps_the_shape():
+    return one("Clip", [scalar("f32", -3), vector("f32", [-1])], [scalar("f32", -1)])
 
 
-def right_linear_regressor_of_two_targets():
-    return one("LinearRegressor", [tensor("f32", [1, 2], [2, 3])], [tensor("f32", [1, 2], [2 + 0.5, 3 - 1])], domain=ML,
-               coefficients=[1.0, 0.0, 0.0, 1.0], intercepts=[0.5, -1.0], targets=2)
+def right_matmul_nbits_of_3_bits():
+    # 16 numbers of 3 bits in 6 bytes, the lowest bits first; zero point 4, scale 0.5.
+    numbers = [k % 8 for k in range(16)]
+    stream = sum(v << 3 * k for k, v in enumerate(numbers))
+    packed = tensor("u8", [1, 1, 6], list(stream.to_bytes(6, "little")))
+    x = list(range(1, 17))
+    return one("MatMulNBits", [tensor("f32", [1, 16], x), packed, vector("f32", [0.5])],
+               [tensor("f32", [1, 1], [sum(a * (v - 4) * 0.5 for a, v in zip(x, numbers))])], domain="com.microsoft",
+               K=16, N=1, bits=3, block_size=16)
 
 
-def right_linear_classifier_gives_labels_and_softmax():
-    e = [math.exp(v) for v in (1, 2, 3)]
-    return one("LinearClassifier", [tensor("f32", [1, 1], [1])],
-               [vector("string", ["c"]), tensor("f32", [1, 3], [v / sum(e) for v in e])], domain=ML,
-               coefficients=[1.0, 2.0, 3.0], intercepts=[0.0] * 3, classlabels_strings=["a", "b", "c"],
-               post_transform="SOFTMAX")
-
-
-def right_linear_classifier_of_one_row_has_two_scores():
-    s = 1 / (1 + math.exp(-2))
-    return one("LinearClassifier", [tensor("f32", [2, 1], [2, -2])],
-               [vector("i64", [7, 5]), tensor("f32", [2, 2], [1 - s, s, s, 1 - s])], domain=ML,
-               coefficients=[1.0], intercepts=[0.0], classlabels_ints=[5, 7], post_transform="LOGISTIC")
-
-
-def right_svm_regressor_with_a_radial_kernel():
-    return one("SVMRegressor", [tensor("f32", [1, 2], [1, 0])],
-               [tensor("f32", [1, 1], [2 * math.exp(-0.5 * 1) - math.exp(-0.5 * 5) + 0.25])], domain=ML,
-               kernel_type="RBF", kernel_params=[0.5, 0.0, 3.0], n_supports=2, support_vectors=[0.0, 0.0, 0.0, 2.0],
-               coefficients=[2.0, -1.0], rho=[0.25])
-
-
-def right_svm_classifier_votes_over_pairs():
-    # Linear kernel on one feature; class vectors -1, 0, 1; x = 1 is nearest to the third in both of its pairs.
-    return one("SVMClassifier", [tensor("f32", [1, 1], [1])], [vector("i64", [2]), tensor("f32", [1, 3], [-1.0, -2.0, -1.0])],
-               domain=ML, kernel_type="LINEAR", kernel_params=[0.0, 0.0, 3.0], vectors_per_class=[1, 1, 1],
-               support_vectors=[-1.0, 0.0, 1.0], coefficients=[1.0, 1.0, -1.0, 1.0, -1.0, -1.0], rho=[0.0, 0.0, 0.0],
-               classlabels_ints=[0, 1, 2])
-
-
-TREE = dict(nodes_treeids=[0] * 5, nodes_nodeids=[0, 1, 2, 3, 4], nodes_featureids=[0, 0, 1, 0, 0],
-            nodes_modes=["BRANCH_LEQ", "LEAF", "BRANCH_LT", "LEAF", "LEAF"], nodes_values=[0.5, 0.0, 1.5, 0.0, 0.0],
-            nodes_truenodeids=[1, 0, 3, 0, 0], nodes_falsenodeids=[2, 0, 4, 0, 0])
-ROWS = tensor("f32", [3, 2], [0.5, 9, 1, 1, 1, 1.5])  # end in the nodes 1, 3, 4
-
-
-def right_tree_regressor_adds_base_values():
-    return one("TreeEnsembleRegressor", [ROWS], [tensor("f32", [3, 1], [11, 12, 13])], domain=ML, n_targets=1, base_values=[10.0],
-               target_treeids=[0] * 3, target_nodeids=[1, 3, 4], target_ids=[0] * 3, target_weights=[1.0, 2.0, 3.0], **TREE)
-
-
-def right_tree_classifier_with_leaves_of_several_classes():
-    return one("TreeEnsembleClassifier", [ROWS],
-               [vector("string", ["a", "b", "a"]), tensor("f32", [3, 2], [0.75, 0.25, 0, 1, 1, 0])], domain=ML,
-               class_treeids=[0] * 4, class_nodeids=[1, 1, 3, 4], class_ids=[0, 1, 1, 0], class_weights=[0.75, 0.25, 1.0, 1.0],
-               classlabels_strings=["a", "b"], **TREE)
-
-
-def right_tree_classifier_of_one_score_is_logistic_of_both_signs():
-    s = lambda v: 1 / (1 + math.exp(-v))
-    return one("TreeEnsembleClassifier", [ROWS],
-               [vector("i64", [5, 7, 5]), tensor("f32", [3, 2], [s(1), s(-1), s(-2), s(2), s(3), s(-3)])], domain=ML,
-               class_treeids=[0] * 3, class_nodeids=[1, 3, 4], class_ids=[0] * 3, class_weights=[-1.0, 2.0, -3.0],
-               classlabels_int64s=[5, 7], post_transform="LOGISTIC", **TREE)
+def refused_powers_of_bools():
+    return one("Pow", [tensor("bool", [1], [True]), tensor("bool", [1], [True])], [tensor("bool", [1], [True])])[:2] + (
+        "powers of bool do not exist",)
 
 
 # ---- refused
@@ -697,16 +631,6 @@ def refused_lengths_beyond_the_sequence():
     return *one("ReverseSequence", [ramp("f32", [2, 2]), vector("i64", [3, 1])], 1, initializers=[1])[:2], "length 3"
 
 
-def refused_one_hot_encoder_of_an_unknown_category():
-    return *one("OneHotEncoder", [tensor("string", [1], ["z"])], 1, domain=ML, cats_strings=["a"],
-                zeros=0)[:2], "none of the categories"
-
-
-def refused_trees_that_look_at_no_feature():
-    return *one("TreeEnsembleRegressor", [ramp("f32", [1, 1])], 1, domain=ML, target_treeids=[0], target_nodeids=[1],
-                target_ids=[0], target_weights=[1.0], **TREE)[:2], "looks at feature 1"
-
-
 def refused_matmul_nbits_with_numbers_that_do_not_fit():
     return *one("MatMulNBits", [ramp("f32", [1, 16]), tensor("u8", [1, 1, 4], [0] * 4), vector("f32", [1])], 1,
                 domain="com.microsoft", K=16, N=1, bits=4, block_size=16)[:2], "must have 8 elements"
@@ -733,7 +657,8 @@ def refused_a_constant_with_two_values():
 def main():
     tool, device, work, wanted = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
     shutil.rmtree(work, ignore_errors=True)
-    cases = {n: f for n, f in globals().items() if n.startswith(("right_", "refused_")) and (not wanted or n in wanted)}
+    known = {**vars(node_cases_ml), **globals()}
+    cases = {n: f for n, f in known.items() if n.startswith(("right_", "refused_")) and (not wanted or n in wanted)}
     words = {}
     for name, make in cases.items():
         content, inputs, expected = make()

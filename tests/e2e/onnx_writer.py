@@ -121,6 +121,26 @@ def model(main, opset=21, domains=("ai.onnx.ml", "com.microsoft"), functions=(),
     return out + b"".join(data(25, f) for f in functions)
 
 
+def one(op, inputs, outputs, opset=21, domain="", initializers=None, declared=None, **attributes):
+    """A model of one node: `inputs` are Tensors, or None for one that is left out. Those named in `initializers`
+    (positions) are constants of the model. Gives (model, inputs that a caller gives, outputs)."""
+    initializers = set(initializers or ())
+    names = ["" if t is None else f"i{k}" for k, t in enumerate(inputs)]
+    while names and not names[-1]:
+        names.pop()
+    results = [f"o{k}" for k in range(len(outputs) if isinstance(outputs, list) else outputs)]
+    given = [t for k, t in enumerate(inputs) if t is not None and k not in initializers]
+    main = graph([node(op, names, results, domain=domain, name="the_node", **attributes)],
+                 {names[k]: (t.dtype, t.shape) for k, t in enumerate(inputs) if t is not None and k not in initializers},
+                 {r: (declared or {}).get(r) for r in results},
+                 {names[k]: inputs[k] for k in initializers})
+    return model(main, opset), given, outputs
+
+
+def f32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
 def write_case(folder, content, inputs, outputs):
     """A folder as --check takes it; `inputs` and `outputs` are Tensors in the model's order."""
     sets = os.path.join(folder, "test_data_set_0")

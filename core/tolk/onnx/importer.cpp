@@ -11,6 +11,7 @@
 #include "tolk/base/log.h"
 #include "tolk/base/rethrow.h"
 #include "tolk/io/tensor_proto.h"
+#include "tolk/onnx/ops_text.h"
 
 namespace tolk::onnx {
 namespace {
@@ -422,7 +423,7 @@ std::vector<GraphValue> Importer::run_node(const Node& given, const Opsets& opse
     if (!row) throw ImportError(here + ": the operator is not supported");
     OpCall op(*this, *node, version, std::move(inputs));
     check_node(op);
-    std::vector<GraphValue> results = row->function(op);
+    std::vector<GraphValue> results = moves_text(op) ? moved_text(op, row->function) : row->function(op);
     keep_narrow(op, results);
     for (const GraphValue& r : results) {
       double elements = 1;

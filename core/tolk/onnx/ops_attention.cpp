@@ -198,6 +198,15 @@ Tensor causal(const SInt& queries, const SInt& keys) {
   return key_positions(keys) <= query_positions(queries) + (keys - queries).value("attention");
 }
 
+// What a mask of com.microsoft leaves out gets mask_filter_value added (ContribOperators.md), so a row without any
+// position left attends as if there were no mask.
+Tensor filtered(OpCall& op, const Tensor& bias, const Tensor& allowed) {
+  if (!allowed.defined()) return bias;
+  double filter = op.node.number("mask_filter_value", -10000.0f);
+  Tensor extra = allowed.where(Tensor::constant(DType::F32, 0), Tensor::constant(DType::F32, filter));
+  return bias.defined() ? bias.cast(DType::F32) + extra : extra;
+}
+
 // From the projected x (B, L, sizes of query, key and value) on. `mask`, `past` (2, B, H, P, D) and `bias` are the
 // numbers of inputs.
 Values attention_of_projected(OpCall& op, const Tensor& projected, std::vector<int64_t> sizes, size_t mask,
@@ -215,9 +224,9 @@ Values attention_of_projected(OpCall& op, const Tensor& projected, std::vector<i
   Attending how;
   how.scale = op.node.number("scale", 0);
   how.bias = op.in_or(bias, Tensor());
-  if (op.has(mask)) how.allowed = padding_mask(op, op.in(mask), projected.size(0), k.size(2));
-  if (op.node.integer("unidirectional", 0)) how.allowed = both(how.allowed, causal(q.size(2), k.size(2)));
-  how.rows_may_be_empty = how.allowed.defined();
+  if (op.has(mask))
+    how.bias = filtered(op, how.bias, padding_mask(op, op.in(mask), projected.size(0), k.size(2)));
+  if (op.node.integer("unidirectional", 0)) how.allowed = causal(q.size(2), k.size(2));
   Values out{heads_joined(attend(op, q, k, v, how).result)};
   if (op.wants(1)) out.emplace_back(Tensor::stack({k, v}, 0));
   return out;
@@ -265,9 +274,8 @@ Values ms_multi_head_attention(OpCall& op) {
   Attending how;
   how.scale = op.node.number("scale", 0);
   how.bias = op.in_or(5, Tensor());
-  if (op.has(4)) how.allowed = padding_mask(op, op.in(4), q.size(0), k.size(2));
-  if (op.node.integer("unidirectional", 0)) how.allowed = both(how.allowed, causal(q.size(2), k.size(2)));
-  how.rows_may_be_empty = how.allowed.defined();
+  if (op.has(4)) how.bias = filtered(op, how.bias, padding_mask(op, op.in(4), q.size(0), k.size(2)));
+  if (op.node.integer("unidirectional", 0)) how.allowed = causal(q.size(2), k.size(2));
   return {heads_joined(attend(op, q, k, v, how).result), k, v};
 }
 

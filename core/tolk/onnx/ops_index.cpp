@@ -12,7 +12,6 @@ using Values = std::vector<GraphValue>;
 
 // Indices that are known while importing are checked; others outside of the axis read 0 (see Tensor::gather).
 Values gather(OpCall& op) {
-  if (op.value(0).is_string()) op.fail("gathering strings is not supported");
   const Tensor& x = op.in(0);
   int64_t axis = op.axis("axis", 0, x.rank());
   op.check_positions(1, x.size(axis));

@@ -48,6 +48,8 @@ Values equals(OpCall& op) {
 Values power(OpCall& op) {
   // The result has the base's type, whatever the exponent's.
   const Tensor &x = op.in(0), y = legacy_aligned(op, x, op.in(1));
+  if (is_bool(x.dtype()) || is_bool(y.dtype()))
+    op.fail("powers of bool do not exist, cast base and exponent to numbers");
   if (is_float(x.dtype()) || !is_float(y.dtype())) {
     if (is_float(x.dtype()) && is_int(y.dtype()))
       return {x.pow(y.cast(bits(y.dtype()) > 16 ? DType::F64 : DType::F32)).cast(x.dtype())};
@@ -91,8 +93,15 @@ Values clip(OpCall& op) {
     if (op.node.find("min")) low = like(x, op.node.number("min", 0));
     if (op.node.find("max")) high = like(x, op.node.number("max", 0));
   } else {
-    if (op.has(1)) low = op.in(1);
-    if (op.has(2)) high = op.in(2);
+    // Bounds are single numbers, which must not add axes to the result.
+    auto bound = [&](size_t i) {
+      if (!op.has(i)) return Tensor();
+      if (!(op.in(i).numel() == 1))
+        op.fail("input " + std::to_string(i) + " must be one number, its shape is " +
+                to_string(op.in(i).shape()));
+      return op.in(i).reshape({});
+    };
+    low = bound(1), high = bound(2);
   }
   return {x.clip(low, high)};
 }

@@ -255,11 +255,11 @@ Values svm_regressor(OpCall& op) {
 }
 
 // Probabilities of n classes from those of pairs: r[i][j] of i against j, each (N, 1). The iteration of Wu, Lin and
-// Weng ("Probability estimates for multi-class classification by pairwise coupling", 2004), with the number of
-// rounds that libsvm allows for few classes fixed, since a graph has no data-dependent end.
+// Weng ("Probability estimates for multi-class classification by pairwise coupling", 2004). A row is left alone once
+// it meets libsvm's bound (0.005 / n, multiclass_probability in svm.cpp); the number of rounds is fixed, since a graph
+// has no data-dependent end.
 Tensor coupled(const std::vector<std::vector<Tensor>>& r) {
   size_t n = r.size();
-  if (n == 2) return Tensor::concat({r[0][1], r[1][0]}, 1);
   auto q = [&](size_t i, size_t j) { return (r[j][i] * r[i][j]).neg(); }; // off the diagonal
   std::vector<Tensor> diagonal(n), p(n);
   for (size_t i = 0; i < n; ++i) {
@@ -268,22 +268,31 @@ Tensor coupled(const std::vector<std::vector<Tensor>>& r) {
     p[i] = like(diagonal[i], 1.0 / double(n)).expand(diagonal[i].shape());
   }
   constexpr int kRounds = 12;
+  // Q p, and p Q p behind it.
+  auto products = [&] {
+    std::vector<Tensor> qp(n + 1);
+    for (size_t i = 0; i < n; ++i) {
+      qp[i] = diagonal[i] * p[i];
+      for (size_t j = 0; j < n; ++j)
+        if (j != i) qp[i] = qp[i] + q(i, j) * p[j];
+      Tensor part = p[i] * qp[i];
+      qp[n] = qp[n].defined() ? qp[n] + part : part;
+    }
+    return qp;
+  };
   for (int round = 0; round < kRounds; ++round) {
+    std::vector<Tensor> before = p, qp = products();
+    Tensor error = (qp[0] - qp[n]).abs();
+    for (size_t i = 1; i < n; ++i) error = error.maximum((qp[i] - qp[n]).abs());
+    Tensor open = (error >= 0.005 / double(n)).contiguous();
     for (size_t t = 0; t < n; ++t) {
-      std::vector<Tensor> qp(n);
-      Tensor pqp;
-      for (size_t i = 0; i < n; ++i) {
-        qp[i] = diagonal[i] * p[i];
-        for (size_t j = 0; j < n; ++j)
-          if (j != i) qp[i] = qp[i] + q(i, j) * p[j];
-        Tensor part = p[i] * qp[i];
-        pqp = pqp.defined() ? pqp + part : part;
-      }
-      p[t] = p[t] + (pqp - qp[t]) / diagonal[t];
+      if (t) qp = products();
+      p[t] = p[t] + (qp[n] - qp[t]) / diagonal[t];
       Tensor sum = p[0];
       for (size_t i = 1; i < n; ++i) sum = sum + p[i];
       for (Tensor& v : p) v = (v / sum).contiguous();
     }
+    for (size_t i = 0; i < n; ++i) p[i] = open.where(p[i], before[i]).contiguous();
   }
   return Tensor::concat(p, 1);
 }
@@ -336,15 +345,13 @@ Values svm_classifier(OpCall& op) {
                      .clip(like(score, 1e-7), like(score, 1 - 1e-7));
       r[size_t(i)][size_t(j)] = p, r[size_t(j)][size_t(i)] = like(p, 1) - p;
     }
-  if (!prob_a.empty()) {
-    Tensor p = coupled(r);
-    return {labels_at(op, labels, p.argmax(1)), post_transformed(op, p)};
-  }
-  Tensor all = Tensor::concat(scores, 1),
-         label = labels.count() == 2 ? Tensor() : Tensor::concat(votes, 1).argmax(1);
-  if (label.defined()) return {labels_at(op, labels, label), post_transformed(op, all)};
-  // A positive score is the first class's.
-  return {labels_at(op, labels, (all.squeeze(1) <= 0).cast(DType::I64)), both_scores(op, all.neg(), false)};
+  // The class that wins most pairs, also where probabilities are asked for, as scikit-learn's predict has it.
+  GraphValue label = labels_at(op, labels, Tensor::concat(votes, 1).argmax(1));
+  if (!prob_a.empty()) return {label, post_transformed(op, coupled(r))};
+  Tensor all = Tensor::concat(scores, 1);
+  // Of two classes the score stands in the second column, its negative in the first.
+  if (classes == 2) return {label, both_scores(op, all, false)};
+  return {label, post_transformed(op, all)};
 }
 
 // A map from labels to scores for each row.

@@ -283,13 +283,15 @@ Tensor scores_of(OpCall& op, const Forest& f, const Tensor& x, Aggregate how) {
   Tensor rows = Tensor::from(weights, {f.leaves, f.targets}, op.importer.device())
                     .cast(x.dtype())
                     .gather(leaves_reached(op, f, x), 0); // (N, trees, targets)
+  // A target that no leaf on the way votes for has the score 0.
+  auto voted = [&](const Tensor& y) { return equal(y, none).where(like(y, 0), y); };
   switch (how) {
   case Aggregate::Average:
     return rows.sum({1}) / double(f.roots.size());
   case Aggregate::Min:
-    return rows.min({1});
+    return voted(rows.min({1}));
   case Aggregate::Max:
-    return rows.max({1});
+    return voted(rows.max({1}));
   case Aggregate::Sum:
     break;
   }

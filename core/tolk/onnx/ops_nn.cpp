@@ -256,18 +256,10 @@ Values max_pool(OpCall& op) {
   Tensor y = x.max_pool(how);
   if (!op.wants(1)) return {y};
   // Where each maximum stands in the flattened input: the same windows over the positions, padding below
-  // every value.
+  // every value. Of equal maxima the first in row-major order is taken, whatever the storage order.
   size_t dims = how.kernel.size();
-  Axes order{0, 1}, last;
-  bool column_major = op.node.integer("storage_order", 0) != 0;
-  if (column_major)
-    for (int64_t i = x.rank(); i-- > 2;) order.push_back(i);
-  else
-    for (int64_t i = 2; i < x.rank(); ++i) order.push_back(i);
-  Shape permuted;
-  for (int64_t a : order) permuted.push_back(x.size(a));
-  Tensor position = Tensor::arange(x.numel()).reshape(permuted);
-  if (column_major) position = position.permute(order); // its own inverse
+  Axes last;
+  Tensor position = Tensor::arange(x.numel()).reshape(x.shape());
   for (size_t i = 0; i < dims; ++i) last.push_back(-1 - int64_t(i));
   Tensor values = x.pool_windows(
       how, is_float(x.dtype()) ? Number(-std::numeric_limits<double>::infinity())
@@ -276,7 +268,15 @@ Values max_pool(OpCall& op) {
   Tensor top = y;
   for (size_t i = 0; i < dims; ++i) top = top.unsqueeze(-1);
   Tensor hit = equal(values, top) | (values.isnan() & top.isnan());
-  return {y, hit.where(places, Tensor::constant(DType::I64, int64_t(1) << 62)).min(last)};
+  Tensor place = hit.where(places, Tensor::constant(DType::I64, int64_t(1) << 62)).min(last);
+  if (!op.node.integer("storage_order", 0)) return {y, place};
+  // Column-major: the spatial axes are counted in reverse order.
+  Axes order{0, 1};
+  for (int64_t i = x.rank(); i-- > 2;) order.push_back(i);
+  Shape reversed;
+  for (int64_t a : order) reversed.push_back(x.size(a));
+  Tensor column_major = Tensor::arange(x.numel()).reshape(reversed).permute(order); // its own inverse
+  return {y, column_major.flatten().gather(place, 0)};
 }
 
 // (sum of |x|^p)^(1/p), with powers and sums in a type that holds them.

@@ -23,8 +23,16 @@ Values quantised_result(OpCall& op, const Tensor& y, size_t i) {
   return {quantised(y, flat(op.in(i)), op.has(i + 1) ? flat(op.in(i + 1)) : Tensor(), op.in(0).dtype())};
 }
 
-Values qlinear_add(OpCall& op) { return quantised_result(op, real_input(op, 0) + real_input(op, 3), 6); }
-Values qlinear_mul(OpCall& op) { return quantised_result(op, real_input(op, 0) * real_input(op, 3), 6); }
+// As quantised_result, but the zero point is added before rounding: ONNX Runtime, whose operators these are, rounds
+// ties so in QLinearAdd, QLinearMul and QLinearAveragePool.
+Values quantised_after_zero(OpCall& op, const Tensor& y, size_t i) {
+  Tensor q = y / flat(op.in(i)).cast(DType::F32);
+  if (op.has(i + 1)) q = q + flat(op.in(i + 1)).cast(DType::F32);
+  return {quantised(q, like(q, 1), Tensor(), op.in(0).dtype())};
+}
+
+Values qlinear_add(OpCall& op) { return quantised_after_zero(op, real_input(op, 0) + real_input(op, 3), 6); }
+Values qlinear_mul(OpCall& op) { return quantised_after_zero(op, real_input(op, 0) * real_input(op, 3), 6); }
 Values qlinear_sigmoid(OpCall& op) { return quantised_result(op, real_input(op, 0).sigmoid(), 3); }
 Values qlinear_leaky_relu(OpCall& op) {
   Tensor x = real_input(op, 0);
@@ -50,7 +58,7 @@ Values qlinear_average_pool(OpCall& op) {
   Tensor x = real_input(op, 0);
   Tensor::Pool how = pool_of(op, x);
   if (Shape none; pool_is_empty(x, how, none)) return {Tensor::zeros(none, op.in(0).dtype())};
-  return quantised_result(op, x.avg_pool(how, op.node.integer("count_include_pad", 0) != 0), 3);
+  return quantised_after_zero(op, x.avg_pool(how, op.node.integer("count_include_pad", 0) != 0), 3);
 }
 Values qlinear_global_average_pool(OpCall& op) {
   Tensor x = real_input(op, 0);
@@ -119,9 +127,16 @@ Values dynamic_quantize_matmul(OpCall& op) {
   return {scaled_product(op, a, b, q.scale * flat(op.in(2)), 4).cast(op.in(0).dtype())};
 }
 
-// u8 (..., n) as (..., n * 8 / bits): each byte's numbers, lowest bits first.
+// u8 (..., n) as (..., n * 8 / bits): each row is a string of bits, lowest first.
 Tensor unpacked(const Tensor& bytes, int64_t bits) {
   if (bits == 8) return bytes;
+  if (8 % bits) { // numbers that cross bytes; a byte past the end reads 0
+    Tensor bit = Tensor::arange(floordiv(bytes.size(-1) * SInt(8), SInt(bits))) * bits,
+           byte = bit.floordiv(Tensor::constant(DType::I64, 8));
+    Tensor word = bytes.gather(byte, -1).cast(DType::I32) + bytes.gather(byte + 1, -1).cast(DType::I32) * 256;
+    Tensor shift = (bit - byte * 8).cast(DType::I32);
+    return (word.shr(shift) & Tensor::constant(DType::I32, (int64_t(1) << bits) - 1)).cast(DType::U8);
+  }
   int64_t count = 8 / bits;
   Tensor shift = (Tensor::arange(count, DType::I32) * bits).cast(DType::U8),
          mask = Tensor::constant(DType::U8, (int64_t(1) << bits) - 1);
@@ -137,9 +152,7 @@ Values matmul_nbits(OpCall& op) {
   const Tensor& x = op.in(0);
   int64_t k = op.node.require_integer("K"), n = op.node.require_integer("N"),
           block = op.node.require_integer("block_size"), bits = op.node.integer("bits", 4);
-  if (bits != 2 && bits != 4 && bits != 8)
-    op.fail("numbers of " + std::to_string(bits) + " bits are not supported");
-  if (block % (8 / bits)) op.fail("block_size " + std::to_string(block) + " does not fill whole bytes");
+  if (block * bits % 8) op.fail("block_size " + std::to_string(block) + " does not fill whole bytes");
   int64_t blocks = (k + block - 1) / block, bytes = block * bits / 8;
   auto require = [&](size_t i, int64_t count) {
     if (!(op.in(i).numel() == count))
