@@ -68,8 +68,8 @@ struct LaunchArgs {
 };
 
 // Runs to the end on the calling thread. Different threads may run one program at once. TOLK_E_INVALID when
-// the arguments do not fit the parameters, TOLK_E_KERNEL_FAULT when an access leaves its storage or the
-// work-items of a group reach different barriers; buffers then hold what was written so far.
+// the arguments do not fit the parameters, TOLK_E_KERNEL_FAULT when an access leaves its storage, two work-items race for
+// an element (races.h), or the work-items of a group reach different barriers; buffers then hold what was written so far.
 void run(const Program& program, const LaunchArgs& args);
 
 // What one work-item and one work-group take.

@@ -3,6 +3,7 @@
 
 #include "facts.h"
 #include "program.h"
+#include "races.h"
 
 namespace tolk_interp {
 namespace {
@@ -13,6 +14,7 @@ constexpr std::byte kPoison{0xff}; // fresh storage: NaN, -1 or true, so that a 
 struct Region {
   std::byte* data = nullptr;
   uint64_t count = 0; // elements
+  Accesses* watch = nullptr;
 };
 
 [[noreturn]] void invalid(const Program& p, const std::string& what) {
@@ -40,6 +42,7 @@ public:
       locals_.push_back({at, s.count});
       at += (s.count * s.cell + 7) / 8 * 8;
     }
+    watch(items * args.grid[0] * args.grid[1] * args.grid[2], items);
     if (p.has_barrier) resume_.resize(items);
   }
 
@@ -56,6 +59,23 @@ private:
     return reinterpret_cast<std::byte*>(frames_.data() + item * frame_words_);
   }
   uint64_t item_count() const { return uint64_t{args_.local[0]} * args_.local[1] * args_.local[2]; }
+
+  // Storage that several work-items may access and at least one may write.
+  void watch(uint64_t all_items, uint64_t items) {
+    if (all_items < 2 || all_items >= Accesses::kSeveral) return;
+    watches_.reserve(buffers_.size() + locals_.size()); // the regions point at them
+    for (size_t i = 0; i < buffers_.size(); i++)
+      if (p.kernel.params[i].access & TOLK_ACCESS_WRITE)
+        buffers_[i].watch = &watches_.emplace_back(buffers_[i].count);
+    first_local_ = watches_.size();
+    if (items > 1)
+      for (Region& r : locals_) r.watch = &watches_.emplace_back(r.count);
+  }
+
+  // Barriers order accesses of work-group storage only.
+  void local_barrier() {
+    for (size_t i = first_local_; i < watches_.size(); i++) watches_[i].barrier();
+  }
 
   void check_args() const {
     const std::vector<tolk_param>& params = p.kernel.params;
@@ -125,6 +145,7 @@ private:
   void run_group() {
     if (!local_words_.empty())
       std::memset(local_words_.data(), static_cast<int>(kPoison), local_words_.size() * 8);
+    local_barrier();
     uint64_t number = 0;
     uint32_t item[3];
     for (item[2] = 0; item[2] < args_.local[2]; item[2]++)
@@ -154,6 +175,7 @@ private:
                                                " and " + stop_text(resume_[item_])};
       }
       finished = resume_[0] == kFinished;
+      local_barrier();
     }
   }
   std::string stop_text(uint32_t resume) const {
@@ -249,6 +271,7 @@ private:
 
   void load(std::byte* f, const Instruction& in) const {
     Region r = region(f, in);
+    if (r.watch && r.watch->watched()) watch_load(f, in, r);
     std::byte* d = f + in.dst;
     if (!in.has_gate && !in.index_per_lane && in.packed_bits == 0) {
       uint64_t at = consecutive(f, in, r);
@@ -270,6 +293,7 @@ private:
 
   void store(std::byte* f, const Instruction& in) const {
     Region r = region(f, in);
+    if (r.watch && r.watch->watched()) watch_store(f, in, r);
     const std::byte* s = f + in.c;
     if (!in.has_gate && !in.index_per_lane && in.packed_bits == 0) {
       uint64_t at = consecutive(f, in, r);
@@ -284,6 +308,33 @@ private:
       else
         copy_cells(r.data + at * in.cell, s, 1, in.cell);
     }
+  }
+
+  // Calls visit(lane, element) for what the access touches.
+  template <typename F>
+  void each_element(std::byte* f, const Instruction& in, const Region& r, F visit) const {
+    for (uint32_t lane = 0; lane < in.lanes; lane++)
+      if (gate_open(f, in, lane))
+        visit(lane, first_element(f, in, r, lane) + (in.vector_stride > 1 ? lane : 0));
+  }
+  void watch_load(std::byte* f, const Instruction& in, const Region& r) const {
+    each_element(f, in, r, [&](uint32_t, uint64_t at) {
+      if (uint32_t other = r.watch->read(at, this_item())) race(in, at, other);
+    });
+  }
+  void watch_store(std::byte* f, const Instruction& in, const Region& r) const {
+    each_element(f, in, r, [&](uint32_t lane, uint64_t at) {
+      const std::byte* value = f + in.c + uint64_t{lane} * in.cell;
+      bool same = in.packed_bits != 0 ? unpack_element(r.data, at, in) == *value
+                                      : std::memcmp(r.data + at * in.cell, value, in.cell) == 0;
+      if (same) return;
+      if (uint32_t other = r.watch->write(at, this_item())) race(in, at, other);
+    });
+  }
+  // Counts from 1 in the whole launch.
+  uint32_t this_item() const {
+    uint64_t group = (uint64_t{group_[2]} * args_.grid[1] + group_[1]) * args_.grid[0] + group_[0];
+    return static_cast<uint32_t>(group * item_count() + item_ + 1);
   }
 
   // First of in.lanes consecutive elements, all inside.
@@ -330,15 +381,28 @@ private:
   }
 
   [[noreturn]] void out_of_range(const Instruction& in, int64_t index, uint64_t bound) const {
-    const tolk_ir_op& op = p.kernel.ops[in.op];
-    uint32_t storage = p.kernel.sources[op.first_source];
-    std::string text = "kernel " + p.kernel.name + ", " + op_label(op.opcode, in.op) + ": index " +
-                       std::to_string(index) + " is outside of ";
-    text += in.space == Space::Buffer ? "buffer parameter " + std::to_string(in.storage)
-                                      : op_label(p.kernel.ops[storage].opcode, storage);
-    text += ", which has " + std::to_string(bound) +
-            (in.vector_stride > 1 ? " vectors" : std::string(" elements of ") + type_facts(op.dtype).name);
-    throw Error{TOLK_E_KERNEL_FAULT, text + " (work-item " + std::to_string(item_) + where() + ")"};
+    std::string text = "index " + std::to_string(index) + " is outside of " + storage_text(in) +
+                       ", which has " + std::to_string(bound);
+    text += in.vector_stride > 1 ? " vectors"
+                                 : std::string(" elements of ") + type_facts(p.kernel.ops[in.op].dtype).name;
+    fault(in, text);
+  }
+  [[noreturn]] void race(const Instruction& in, uint64_t element, uint32_t other) const {
+    std::string who = other == Accesses::kSeveral
+                          ? "several work-items"
+                          : "work-item " + std::to_string((other - 1) % item_count()) +
+                                " of work-group number " + std::to_string((other - 1) / item_count());
+    fault(in, "a race with " + who + " for element " + std::to_string(element) + " of " + storage_text(in));
+  }
+  std::string storage_text(const Instruction& in) const {
+    uint32_t storage = p.kernel.sources[p.kernel.ops[in.op].first_source];
+    return in.space == Space::Buffer ? "buffer parameter " + std::to_string(in.storage)
+                                     : op_label(p.kernel.ops[storage].opcode, storage);
+  }
+  [[noreturn]] void fault(const Instruction& in, const std::string& text) const {
+    throw Error{TOLK_E_KERNEL_FAULT, "kernel " + p.kernel.name + ", " +
+                                         op_label(p.kernel.ops[in.op].opcode, in.op) + ": " + text +
+                                         " (work-item " + std::to_string(item_) + where() + ")"};
   }
   std::string where() const {
     return " of work-group " + std::to_string(group_[0]) + ", " + std::to_string(group_[1]) + ", " +
@@ -348,6 +412,8 @@ private:
   const Program& p;
   const LaunchArgs& args_;
   std::vector<Region> buffers_, locals_;
+  std::vector<Accesses> watches_; // of written buffers, then of work-group storage
+  size_t first_local_ = 0;
   std::vector<uint64_t> frames_, local_words_; // words, for alignment
   uint64_t frame_words_ = 0;
   std::vector<uint32_t> resume_; // per work-item: the instruction after the barrier it waits at

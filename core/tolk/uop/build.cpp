@@ -65,7 +65,7 @@ UOp reduce_identity(Op op, DType dtype, int lanes) {
     }
     return constant(dtype, least, lanes);
   }
-  return constant(dtype, dtype == DType::Index ? int64_t(int_min(dtype)) : int64_t(int_min(dtype)), lanes);
+  return constant(dtype, int64_t(int_min(dtype)), lanes);
 }
 
 UOp variable(std::string name, int64_t min, int64_t max, int64_t multiple) {
@@ -98,6 +98,11 @@ int64_t elements_of(const UOp& storage) {
   const UOp* at = &storage;
   while (at->is(OpSet(Op::MSELECT, Op::MSTACK))) at = &at->src(0);
   return at->arg().i(1);
+}
+const UOp& memory_of(const UOp& storage) {
+  const UOp* at = &storage;
+  while (at->is(Op::AFTER)) at = &at->src(0);
+  return *at;
 }
 const std::string& device_text(const UOp& u) { return u.arg().text(); }
 

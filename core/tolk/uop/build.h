@@ -98,6 +98,8 @@ TOLK_API UOp store(const UOp& storage, const UOp& index, const UOp& value,
 TOLK_API UOp store_to(const UOp& view, const UOp& value); // in a tensor graph
 TOLK_API UOp end(const UOp& effect, std::span<const UOp> ranges);
 TOLK_API UOp after(const UOp& value, std::span<const UOp> effects);
+// The storage that a kernel's LOAD or STORE accesses, below any AFTER.
+const UOp& memory_of(const UOp& storage);
 TOLK_API UOp sink(std::span<const UOp> effects);
 // Root of a kernel; `name` may be empty until codegen names it.
 TOLK_API UOp kernel_sink(std::span<const UOp> effects, std::string name = {});

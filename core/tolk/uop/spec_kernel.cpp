@@ -10,13 +10,6 @@ namespace {
 
 constexpr OpSet kMemory(Op::PARAM, Op::DEFINE_LOCAL, Op::DEFINE_REG);
 
-// The storage under AFTERs.
-const UOp& memory_of(const UOp& u) {
-  const UOp* at = &u;
-  while (at->is(Op::AFTER)) at = &at->src(0);
-  return *at;
-}
-
 bool on_memory(const UOp& u) { return memory_of(u.src(0)).is(kMemory); }
 
 bool gate_ok(const UOp& u, size_t at) { return u.nsrc() <= at || u.src(at).dtype() == DType::BOOL; }

@@ -32,6 +32,13 @@ std::vector<Case> kernels() {
   return all;
 }
 
+// Work-items that share one result.
+int64_t sharers(const Kernel& k) {
+  for (const std::string& opt : k.info.opts)
+    if (opt.starts_with("GROUP(")) return std::stoll(opt.substr(opt.find(',') + 1));
+  return 1;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(groups)
@@ -46,12 +53,13 @@ BOOST_AUTO_TEST_CASE(launches_keep_the_limits_and_fill_the_device) {
         BOOST_TEST(k.info.grid[0] <= target.group_max[0]);
         BOOST_TEST(k.info.local[0] <= std::min(target.local_max[0], target.local_product_max));
         for (int axis : {1, 2}) BOOST_TEST((k.info.grid[axis] == 1 && k.info.local[axis] == 1));
-        int64_t items = k.info.grid[0] * k.info.local[0];
+        int64_t items = k.info.grid[0] * k.info.local[0] / sharers(k);
+        BOOST_TEST(uint64_t(k.info.shared_bytes) <= target.shared_bytes);
         if (target.group_max[0] < 65535) continue;
         // At most four elements for a work-item, and not many work-items that only wait.
         BOOST_TEST(items * 4 >= c.elements);
         BOOST_TEST(items <= c.elements + c.elements / 4 + 128);
-        // A group of at least two subgroups, unless the result has fewer elements or no such divisor.
+        // A group of several subgroups, unless the result has fewer elements or no such divisor.
         if (c.elements >= 4096) BOOST_TEST(k.info.local[0] >= std::min<int64_t>(32, target.local_max[0]));
       }
     }
@@ -71,10 +79,36 @@ BOOST_AUTO_TEST_CASE(neighbouring_work_items_write_neighbouring_elements) {
     for (double& x : buffers[0].floats) x = mark;
     run(one, buffers);
     auto written = int64_t(std::ranges::count_if(buffers[0].floats, [&](double x) { return x != mark; }));
-    BOOST_TEST(written >= std::min<int64_t>(k.info.local[0], 64));
-    for (size_t i = 0; i < size_t(std::min<int64_t>(k.info.local[0], 64)); ++i)
-      BOOST_TEST(buffers[0].floats[i] != mark);
+    int64_t neighbours = std::min<int64_t>(k.info.local[0] / sharers(k), 64);
+    BOOST_TEST(neighbours >= 32);
+    BOOST_TEST(written >= neighbours);
+    for (size_t i = 0; i < size_t(neighbours); ++i) BOOST_TEST(buffers[0].floats[i] != mark);
   }
+}
+
+// Few results, or rows that lie in memory one after the other: work-items share the reduction.
+BOOST_AUTO_TEST_CASE(work_items_share_reductions_that_would_leave_the_device_idle) {
+  const Target discrete = group_targets()[0], software = group_targets()[2];
+  auto shared = [](const UOp& ast, const Target& target) { return sharers(compile(ast, target)); };
+  BOOST_TEST(shared(row_reduce(Op::ADD, 1, 1 << 14), discrete) == 128);
+  BOOST_TEST(shared(row_reduce(Op::ADD, 1, 1 << 14), software) == 128);
+  BOOST_TEST(shared(row_reduce(Op::MAX, 64, 1 << 14), software) == 8); // 64 subgroups of 8 for 64 results
+  BOOST_TEST(shared(row_reduce(Op::ADD, 4096, 1024), discrete) == 128);
+  BOOST_TEST(shared(row_reduce(Op::ADD, 4096, 1024), software) ==
+             1); // enough results, and nothing to coalesce
+  BOOST_TEST(shared(column_reduce(Op::ADD, 1024, 4096), discrete) == 1);
+  BOOST_TEST(shared(matmul(300, 384, 768, true), discrete) == 1); // the weights are read 300 times
+  BOOST_TEST(shared(matmul(1, 384, 768, true), discrete) == 128);
+  BOOST_TEST(shared(row_reduce(Op::ADD, 1, 8), discrete) == 1); // too few terms
+  // Neighbours read neighbours: the work-items that share a row are those of the fastest number.
+  std::vector<std::string> opts = compile(row_reduce(Op::ADD, 4096, 1024), discrete).info.opts;
+  std::erase_if(opts,
+                [](const std::string& o) { return !o.starts_with("LOCAL") && !o.starts_with("GROUP"); });
+  BOOST_TEST(opts.back().starts_with("GROUP"));
+  opts = compile(column_reduce(Op::ADD, 1024, 64), discrete).info.opts;
+  std::erase_if(opts,
+                [](const std::string& o) { return !o.starts_with("LOCAL") && !o.starts_with("GROUP"); });
+  BOOST_TEST(opts.back().starts_with("LOCAL"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -59,6 +59,7 @@ std::vector<Target> group_targets() {
     t.arch = d.name;
     t.has_local = true;
     t.subgroup = d.subgroup;
+    t.coalesces = t.arch == "discrete" || t.arch == "integrated";
     t.group_max = {d.groups, 1, 1};
     t.local_max = {d.items, 1, 1};
     t.local_product_max = d.items;

@@ -51,6 +51,25 @@ UOp symbolic_copy() {
 
 BOOST_FIXTURE_TEST_SUITE(opts, Fixture)
 
+BOOST_AUTO_TEST_CASE(work_items_share_a_reduction) {
+  UOp sums = row_reduce(Op::ADD, 3, 64);
+  std::string text = after(sums, {{OptKind::Group, 1, 16}});
+  BOOST_TEST(text.find(":4") != std::string::npos, text);
+  BOOST_TEST(text.find(":16") != std::string::npos, text);
+  BOOST_TEST(refused(sums, {OptKind::Group, 0, 2}) == "only a loop of a reduction is shared by work-items");
+  BOOST_TEST(refused(sums, {OptKind::Group, 1, 6}) == "the amount is not a power of two, 2 to 1024");
+  BOOST_TEST(refused(row_reduce(Op::ADD, 3, 60), {OptKind::Group, 1, 8}) ==
+             "the amount does not divide the extent");
+  BOOST_TEST(refused(row_reduce(Op::MAX, 3, 64, DType::F16), {OptKind::Group, 1, 8}) ==
+             "work-group storage holds no values below 32 bits");
+  // Uneven shares would miss a barrier or count twice: every amount and order gives the sums.
+  for (int64_t amount : {2, 8, 16, 64})
+    for (bool first : {true, false}) {
+      Opt group{OptKind::Group, 1, amount}, local{OptKind::Local, 0, 3};
+      check(sums, group_targets()[0], first ? std::vector{group, local} : std::vector{local, group});
+    }
+}
+
 BOOST_AUTO_TEST_CASE(upcast_splits_a_loop) {
   std::string text = after(add(12), {{OptKind::Upcast, 0, 4}});
   BOOST_TEST(text.find("END(L0:3, u1:4)") != std::string::npos, text);

@@ -124,6 +124,32 @@ BOOST_AUTO_TEST_CASE(items_that_reach_different_barriers_are_a_fault) {
   BOOST_TEST(run_error(k, buffers, {}, {3}, {1}).code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(work_items_that_race_are_a_fault) {
+  // The reversal above without its barrier.
+  KernelIR k = kernel(
+      "param buffer i32 w 0\n%0 = PARAM i32 [0]\n%1 = SPECIAL i32 [256, 0]\n%2 = DEFINE_LOCAL i32 [6]\n"
+      "%3 = CONST i32 5\n%4 = MUL i32 %1 %1\n%5 = STORE i32 %2 %1 %4\n%6 = SUB i32 %3 %1\n"
+      "%7 = LOAD i32 %2 %6\n%8 = STORE i32 %0 %1 %7\n");
+  std::vector<Bytes> buffers = {Bytes(24)};
+  tolk_interp::Error error = run_error(k, buffers, {}, {1}, {6});
+  BOOST_TEST(error.code == TOLK_E_KERNEL_FAULT);
+  BOOST_TEST(error.text.find("a race with work-item") != std::string::npos, error.text);
+  BOOST_TEST(error.text.find("of DEFINE_LOCAL %2") != std::string::npos, error.text);
+  // A barrier orders nothing between groups, and nothing in buffers.
+  KernelIR global =
+      kernel("param buffer i32 rw 0\n%0 = PARAM i32 [0]\n%1 = SPECIAL i32 [256, 0]\n%2 = SPECIAL i32 [0, 0]\n"
+             "%3 = CONST i32 0\n%4 = ADD i32 %1 %2\n%5 = STORE i32 %0 %3 %4\n%6 = BARRIER\n");
+  std::vector<Bytes> one = {bytes_of(std::vector<int32_t>{7})};
+  BOOST_TEST(run_error(global, one, {}, {1}, {2}).text.find("of buffer parameter 0") != std::string::npos);
+  one = {bytes_of(std::vector<int32_t>{7})};
+  BOOST_TEST(run_error(global, one, {}, {2}, {1}).text.find("work-group number 0") != std::string::npos);
+  BOOST_TEST(run_error(global, one, {}, {1}, {1}).code == 0);
+  // Tiles that overlap write the same values.
+  KernelIR same = kernel("param buffer i32 w 0\n%0 = PARAM i32 [0]\n%1 = CONST i32 0\n%2 = CONST i32 5\n"
+                         "%3 = STORE i32 %0 %1 %2\n");
+  BOOST_TEST(run_error(same, one, {}, {4}, {1}).code == 0);
+}
+
 BOOST_AUTO_TEST_CASE(one_program_runs_on_several_threads) {
   auto program = tolk_interp::decode(tolk_interp::copy_kernel(tree_sum().view()));
   std::vector<float> in(8 * 64, 1.0f);

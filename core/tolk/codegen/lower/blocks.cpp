@@ -103,7 +103,7 @@ void Expander::find_blocks() {
     if (!u.is(Op::REDUCE) || !is_blocked(u)) continue;
     std::vector<UOp> loops;
     for (const UOp& r : u.src().subspan(1))
-      if (r.is(Op::RANGE) && !bit_of(r)) loops.push_back(r);
+      if (r.is(Op::RANGE) && !bit_of(r) && !launched_.contains(r)) loops.push_back(r);
     if (loops.empty()) continue;
     auto values = int64_t(unrolled_count(u)), chains = int64_t(chain_count(u, size_t(values)));
     find_levels(u, std::move(loops), (values + chains - 1) / chains, max_sequential_terms(u));

@@ -63,8 +63,10 @@ uint32_t Linearizer::parameter(const UOp& u) {
   return add({TOLK_IR_PARAM, type_of(u), 1, 0, 1, {number + (buffer ? 0 : params_.size()), 0}, {}}, 0);
 }
 
-void Linearizer::count_access(const UOp& storage, int lanes, int depth) {
+void Linearizer::count_access(const UOp& storage, uint32_t access, int lanes, int depth) {
+  if (!storage.is(Op::PARAM)) return;
   size_t number = size_t(std::find(params_.begin(), params_.end(), storage) - params_.begin());
+  access_[number] |= access;
   double amount = element_bytes(storage.dtype()) * lanes * block_at(depth).trips;
   traffic_[number] += amount;
   bytes_ += amount;
@@ -76,8 +78,16 @@ void Linearizer::emit_store(const UOp& u) {
   for (const UOp& s : u.src()) src.push_back(emit(s));
   const UOp& value = u.src(2);
   add({TOLK_IR_STORE, value.dtype(), uint16_t(value.lanes()), 0, 0, {0, 0}, src}, depth);
-  access_[size_t(std::find(params_.begin(), params_.end(), u.src(0)) - params_.begin())] |= TOLK_ACCESS_WRITE;
-  count_access(u.src(0), value.lanes(), depth);
+  count_access(u.src(0), TOLK_ACCESS_WRITE, value.lanes(), depth);
+}
+
+uint32_t Linearizer::emit_store_to_local(const UOp& u, int depth) {
+  // In a loop the loads of the iteration before are still to come for some work-items.
+  if (u.src(0).is(Op::DEFINE_LOCAL) && depth > 0)
+    add({TOLK_IR_BARRIER, DType::Void, 1, 0, 0, {0, 0}, {}}, depth);
+  std::vector<uint32_t> src;
+  for (const UOp& s : u.src()) src.push_back(emit(s));
+  return add({TOLK_IR_STORE, u.src(2).dtype(), uint16_t(u.src(2).lanes()), 0, 0, {0, 0}, src}, depth);
 }
 
 uint32_t Linearizer::emit_plain(const UOp& u, int depth) {
@@ -91,6 +101,15 @@ uint32_t Linearizer::emit_plain(const UOp& u, int depth) {
     return parameter(u);
   case Op::SPECIAL:
     return special(u);
+  case Op::DEFINE_LOCAL:
+    shared_bytes_ += uint64_t(element_bytes(type)) * uint64_t(elements_of(u));
+    return add({TOLK_IR_DEFINE_LOCAL, type, 1, 0, 1, {uint64_t(elements_of(u)), 0}, {}}, 0);
+  case Op::AFTER: // its effects are emitted
+    return emit(u.src(0));
+  case Op::BARRIER:
+    return add({TOLK_IR_BARRIER, DType::Void, 1, 0, 0, {0, 0}, {}}, depth);
+  case Op::STORE:
+    return emit_store_to_local(u, depth);
   case Op::EXTRACT: {
     uint32_t s = emit(u.src(0));
     return add({TOLK_IR_EXTRACT, type, 1, 0, 1, {u.arg().word, 0}, {s}}, depth);
@@ -99,9 +118,7 @@ uint32_t Linearizer::emit_plain(const UOp& u, int depth) {
     std::vector<uint32_t> src;
     for (const UOp& s : u.src()) src.push_back(emit(s));
     if (src.size() == 3) src.push_back(emit(zero_of(u.dtype(), u.lanes())));
-    access_[size_t(std::find(params_.begin(), params_.end(), u.src(0)) - params_.begin())] |=
-        TOLK_ACCESS_READ;
-    count_access(u.src(0), lanes, depth);
+    count_access(u.src(0), TOLK_ACCESS_READ, lanes, depth);
     return add({TOLK_IR_LOAD, type, lanes, 0, 0, {0, 0}, src}, depth);
   }
   case Op::CAST:
@@ -139,6 +156,7 @@ void Linearizer::fill_info(Kernel& kernel) const {
   }
   info.grid[0] = tiles_;
   info.local[0] = items_;
+  info.shared_bytes = shared_bytes_;
   info.flops = flops_;
   info.bytes_loaded = bytes_;
 }

@@ -25,8 +25,8 @@ Expansion expand(const UOp& sink, int independent) { return Expander(sink, indep
 
 Expander::Expander(const UOp& sink, int independent) : sink_(sink), independent_(independent) {
   find_axes();
-  tiles_ = flatten_ranges(AxisType::Thread, 0);
-  items_ = flatten_ranges(AxisType::Local, 256);
+  tiles_ = flatten_ranges({AxisType::Thread}, 0);
+  items_ = flatten_ranges({AxisType::Local, AxisType::GroupReduce}, 256);
   find_blocks();
   rank_loops();
 }
@@ -60,12 +60,12 @@ void Expander::find_axes() {
   }
 }
 
-// All THREAD ranges together are one work-group index, all LOCAL ranges one work-item index; the first is the slowest part.
-// Returns how many values it has.
-int64_t Expander::flatten_ranges(AxisType type, uint64_t special) {
+// All THREAD ranges together are one work-group index, all LOCAL and GROUP ranges one work-item index; the first is the
+// slowest part. Returns how many values it has.
+int64_t Expander::flatten_ranges(std::initializer_list<AxisType> types, uint64_t special) {
   std::vector<UOp> ranges;
   for (const UOp& u : toposort(sink_))
-    if (u.is(Op::RANGE) && axis_type(u) == type) {
+    if (u.is(Op::RANGE) && std::ranges::find(types, axis_type(u)) != types.end()) {
       if (!u.src(0).is_const()) throw InternalError("this range needs a constant extent: " + print_line(u));
       ranges.push_back(u);
     }
@@ -76,6 +76,8 @@ int64_t Expander::flatten_ranges(AxisType type, uint64_t special) {
   int64_t inner = all;
   for (const UOp& r : ranges) {
     inner /= r.src(0).const_int();
+    launched_[r] = inner;
+    if (axis_type(r) == AxisType::GroupReduce) shared_.push_back(r);
     substituted_[r] = remainder(quotient(Affine(number), inner), r.src(0).const_int());
   }
   return all;
@@ -135,8 +137,7 @@ UOp Expander::effect(const UOp& u) {
     if (!r.is(Op::RANGE)) throw InternalError("END closes ranges only, found " + print_line(r));
     uint64_t bit = bit_of(r);
     lanes |= bit;
-    bool launched = axis_type(r) == AxisType::Thread || axis_type(r) == AxisType::Local;
-    if (!bit && !launched) loops.push_back(loop(r));
+    if (!bit && !launched_.contains(r)) loops.push_back(loop(r));
   }
   stores(u.src(0), lanes, out);
   return end(out.size() == 1 ? out[0] : sink(out), loops);
@@ -161,8 +162,7 @@ void Expander::stores(const UOp& store, uint64_t pending, std::vector<UOp>& out)
   for (const sym::Term& t : where.terms)
     if (t.v.lanes() > 1 && t.v != unit) contiguous = false;
   if (width == 1 || contiguous) {
-    UOp value = splat(lower(store.src(2)), width), gate;
-    if (store.nsrc() > 3) gate = lower(store.src(3));
+    UOp value = splat(lower(store.src(2)), width), gate = gate_of(store);
     if (width > 1) where.add_term(unit, -1);
     if (!gate || !gate.is_const() || gate.const_int())
       out.push_back(tolk::store(lower(store.src(0)), materialise(where), value,
@@ -182,8 +182,7 @@ void Expander::scatter(const UOp& store, std::vector<UOp>& out) {
   Axis& axis = axes_[size_t(std::countr_zero(vector))];
   UOp value = lower(store.src(2));
   for (axis.lane = 0; axis.lane < axis.extent; ++axis.lane) {
-    UOp gate;
-    if (store.nsrc() > 3) gate = lower(store.src(3));
+    UOp gate = gate_of(store);
     if (gate && gate.is_const() && !gate.const_int()) continue;
     out.push_back(tolk::store(lower(store.src(0)), lower(store.src(1)), extract(value, axis.lane),
                               gate && gate.is_const() ? UOp() : gate));
@@ -274,13 +273,15 @@ size_t Expander::chain_count(const UOp& reduce, size_t values) const {
 
 UOp Expander::reduction(const UOp& u) {
   Op op = reduce_op(u);
-  std::vector<UOp> whole; // loops, where there are no levels
+  std::vector<UOp> whole, shared; // loops, where there are no levels; ranges of work-items
   uint64_t plain = 0, vector = 0;
   int64_t repeats = 1; // iterations of ranges that the value turned out not to depend on
   for (const UOp& r : u.src().subspan(1)) {
     if (!r.is(Op::RANGE)) throw InternalError("REDUCE closes ranges only, found " + print_line(r));
     uint64_t bit = bit_of(r);
-    if (!bit)
+    if (launched_.contains(r))
+      shared.push_back(r);
+    else if (!bit)
       append_parts(r, whole);
     else if (!(depends(u.src(0)) & bit))
       repeats *= r.src(0).const_int();
@@ -315,7 +316,9 @@ UOp Expander::reduction(const UOp& u) {
     partial.push_back(mine[0]);
   }
   UOp result = fold_values(op, std::move(partial));
-  return vector ? fold_lanes(op, result) : result;
+  if (vector) result = fold_lanes(op, result);
+  for (const UOp& range : shared) result = fold_items(op, result, range);
+  return result;
 }
 
 } // namespace tolk::codegen

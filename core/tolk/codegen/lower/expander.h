@@ -38,7 +38,7 @@ private:
 
   // expand.cpp
   void find_axes();
-  int64_t flatten_ranges(AxisType type, uint64_t special);
+  int64_t flatten_ranges(std::initializer_list<AxisType> types, uint64_t special);
   void rank_loops();
   uint64_t depends(const UOp& u) const { return depends_[u.id()]; }
   uint64_t bit_of(const UOp& range) const;
@@ -53,6 +53,10 @@ private:
   std::vector<UOp> unrolled(const UOp& value, uint64_t axes);
   size_t unrolled_count(const UOp& reduce) const;
   size_t chain_count(const UOp& reduce, size_t values) const;
+
+  // work_items.cpp
+  UOp fold_items(Op op, const UOp& value, const UOp& range);
+  UOp gate_of(const UOp& store);
 
   // blocks.cpp
   struct Split {
@@ -85,6 +89,10 @@ private:
   UOp sink_;
   int independent_;
   int64_t tiles_ = 1, items_ = 1;
+  // The ranges that are parts of the work-group or work-item number, and how far apart two iterations are in it.
+  std::unordered_map<UOp, int64_t, UOpHash> launched_;
+  std::vector<UOp> shared_; // those of them that are loops of a reduction, by axis
+  int64_t next_local_ = 0;  // number of the next DEFINE_LOCAL
   std::vector<Axis> axes_;
   std::vector<uint64_t> depends_; // by id: axes whose lane changes the value
   std::unordered_map<UOp, Affine, UOpHash>

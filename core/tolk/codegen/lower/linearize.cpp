@@ -36,7 +36,8 @@ void Linearizer::analyse() {
       inside |= bits_[u] = uint64_t(1) << bits_.size();
     }
     if (u.is(Op::LOAD) && u.nsrc() == 2)
-      unsafe_[u.id()] |= u.src(1).vmin() < 0 || u.src(1).vmax() > elements_of(u.src(0)) - u.lanes();
+      unsafe_[u.id()] |= u.src(0).is(Op::PARAM) &&
+                         (u.src(1).vmin() < 0 || u.src(1).vmax() > elements_of(u.src(0)) - u.lanes());
     if (u.is(Op::REDUCE)) {
       // The extent of a loop may depend on another loop of the list, which is closed here as well.
       for (const UOp& r : loops_of(u)) inside |= loops_[r.src(0).id()];

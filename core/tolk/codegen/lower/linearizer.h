@@ -79,7 +79,8 @@ private:
   uint32_t special(const UOp& u);
   uint32_t parameter(const UOp& u);
   DType type_of(const UOp& u) const { return u.dtype() == DType::Index ? index_type_ : u.dtype(); }
-  void count_access(const UOp& storage, int lanes, int depth);
+  void count_access(const UOp& storage, uint32_t access, int lanes, int depth);
+  uint32_t emit_store_to_local(const UOp& u, int depth);
   void fill_info(Kernel& kernel) const;
 
   const UOp& sink_;
@@ -103,6 +104,7 @@ private:
   std::vector<uint8_t> access_;    // by buffer
   std::vector<double> traffic_;    // bytes, by buffer
   double flops_ = 0, bytes_ = 0;
+  uint64_t shared_bytes_ = 0;
 };
 
 } // namespace tolk::codegen

@@ -1,6 +1,7 @@
 #include "tolk/codegen/opt/opt.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "tolk/codegen/opt/ranges.h"
 #include "tolk/uop/traverse.h"
@@ -10,7 +11,8 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
-constexpr const char* kNames[] = {"UPCAST", "UNROLL", "VECTOR", "THREAD", "LOCAL", "PADTO", "MERGE", "SINK"};
+constexpr const char* kNames[] = {"UPCAST", "UNROLL", "VECTOR", "THREAD", "LOCAL",
+                                  "GROUP",  "PADTO",  "MERGE",  "SINK"};
 
 // Limits on the size of a kernel's code.
 constexpr int64_t kMaxUpcast = 256, kMaxUnroll = 256, kMaxVector = 64, kMaxTiles = 1 << 24, kMaxItems = 1024;
@@ -37,6 +39,8 @@ public:
       return thread();
     case OptKind::Local:
       return local();
+    case OptKind::Group:
+      return group();
     case OptKind::PadTo:
       return pad();
     case OptKind::Merge:
@@ -184,13 +188,29 @@ private:
       return "a group has 2 to " + std::to_string(kMaxItems) + " work-items";
     if (!in_every_nest()) return "a nest does not have the axis";
     if (!used_by_every_value()) return "a value or an extent does not fit the split";
+    return split_into_items(AxisType::Local);
+  }
+
+  Reason split_into_items(AxisType inner_type) {
     if (!extent_.is_const() || extent_.const_int() % opt_.amount)
       return "the amount does not divide the extent";
     std::vector<UOp> list;
     UOp outer = remaining(index_const(extent_.const_int() / opt_.amount), list);
-    list.push_back(fresh(opt_.amount, AxisType::Local));
+    list.push_back(fresh(opt_.amount, inner_type));
     s_.ast = replace_range(s_.ast, range_, outer * opt_.amount + list.back(), list);
     return {};
+  }
+
+  Reason group() {
+    if (type_ != AxisType::Reduce) return "only a loop of a reduction is shared by work-items";
+    if (opt_.amount < 2 || opt_.amount > kMaxItems || !std::has_single_bit(uint64_t(opt_.amount)))
+      return "the amount is not a power of two, 2 to " + std::to_string(kMaxItems);
+    if (!used_by_every_value()) return "a value or an extent does not fit the split";
+    if (reads_what_it_writes(s_.ast)) return "the kernel reads what it writes";
+    for (const UOp& u : toposort(s_.ast))
+      if (u.is(Op::REDUCE) && closes(u) && bits(u.dtype()) < 32)
+        return "work-group storage holds no values below 32 bits";
+    return split_into_items(AxisType::GroupReduce);
   }
 
   Reason thread() {

@@ -1,6 +1,9 @@
 // Chooses opts for devices with work-groups: each work-item computes a few elements, neighbouring work-items write
-// neighbouring elements, and every other output loop is spread over the groups.
+// neighbouring elements, and every other output loop is spread over the groups. Work-items share a reduction where the
+// result has too few elements, or where they would read far apart.
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "tolk/codegen/opt/bodies.h"
 #include "tolk/codegen/opt/opt.h"
@@ -14,7 +17,13 @@ namespace {
 constexpr int64_t kItems = 128;
 // Results of a sum of products that a work-item computes, to read one operand once for all of them; taken only where
 // enough work-items remain.
-constexpr int64_t kRows = 4, kEnoughItems = 2048;
+constexpr int64_t kRows = 4;
+// Subgroups that fill a device.
+constexpr int64_t kSubgroups = 64;
+// Terms that a work-item adds at least where several share a reduction, and work-items for which that pays.
+constexpr int64_t kLeastTerms = 4, kLeastParts = 4;
+// Work-group storage that a work-item takes at most for it.
+constexpr uint64_t kLocalBytes = 8 * kRows;
 // Terms of a reduction in one iteration of its innermost loop.
 constexpr int64_t kTerms = 4;
 // Groups for a loop whose extent a launch decides.
@@ -33,6 +42,7 @@ public:
         loops_.push_back({axis_of(nest.loop(loop)), nest.extent(loop), loop});
     order_by_stride(nest);
     rows(nest);
+    share(nest);
     items();
     groups();
     for (const Body& body : nest.bodies)
@@ -60,9 +70,9 @@ private:
       if (body.reduce) continue;
       auto stride = [&](const Loop& loop) {
         int64_t s = std::abs(body.store.along(loop.number));
-        return s == 0 || body.store.irregular & loop.number ? INT64_MAX : s;
+        return std::pair(s == 0 || body.store.irregular & loop.number ? INT64_MAX : s, loop.number.number());
       };
-      std::ranges::stable_sort(loops_, {}, stride);
+      std::ranges::sort(loops_, {}, stride);
     }
   }
 
@@ -74,7 +84,7 @@ private:
 
   // Several rows of a product for each work-item.
   void rows(const Nest& nest) {
-    if (nest.bodies.empty() || !nest.bodies[0].multiplies_adds || elements() < kRows * kEnoughItems) return;
+    if (nest.bodies.empty() || !nest.bodies[0].multiplies_adds || elements() < kRows * enough_items()) return;
     for (size_t i = 1; i < loops_.size(); ++i) {
       Loop& loop = loops_[i];
       bool shared = std::ranges::any_of(nest.bodies[0].loads,
@@ -83,6 +93,35 @@ private:
       loop.extent /= kRows;
       return;
     }
+  }
+
+  int64_t enough_items() const { return kSubgroups * int64_t(target_.subgroup); }
+  int64_t most_items() const { return std::min({kItems, target_.local_max[0], target_.local_product_max}); }
+
+  // Decides how many work-items share the only reduction of the kernel.
+  void share(const Nest& nest) {
+    const Body* sum = nullptr;
+    for (const Body& body : nest.bodies)
+      if (body.reduce && std::exchange(sum, &body)) return;
+    LoopSet last = sum ? sum->inner.last() : LoopSet();
+    if (!last || !nest.loop(last).src(0).is_const() || bits(sum->reduce.dtype()) < 32) return;
+    shared_along_ = !loops_.empty() && target_.coalesces && along_only(*sum, last);
+    int64_t n = elements(), parts = most_items();
+    if (!shared_along_) parts = std::min(parts, enough_items() / std::max<int64_t>(n, 1));
+    parts = std::min({parts, nest.extent(last) / kLeastTerms, int64_t(target_.shared_bytes / kLocalBytes)});
+    while (parts >= kLeastParts && nest.extent(last) % int64_t(std::bit_floor(uint64_t(parts)))) parts /= 2;
+    if (parts < kLeastParts) return;
+    parts_ = int64_t(std::bit_floor(uint64_t(parts)));
+    shared_axis_ = axis_of(nest.loop(last));
+  }
+
+  // Whether a work-item's next term lies beside the last one, its neighbour's elsewhere, and nobody else reads it.
+  bool along_only(const Body& sum, LoopSet last) const {
+    return std::ranges::any_of(sum.loads, [&](const Access& a) {
+      bool apart = std::abs(a.along(loops_[0].number)) > 1;
+      return a.along(last) == 1 && apart &&
+             std::ranges::all_of(loops_, [&](const Loop& loop) { return bool(a.loops & loop.number); });
+    });
   }
 
   // The greatest divisor of n up to `most`, of whole subgroups where there is one.
@@ -96,7 +135,9 @@ private:
   }
 
   void items() {
-    int64_t left = std::min({kItems, target_.local_max[0], target_.local_product_max});
+    int64_t left = most_items() / parts_;
+    // Before the output's loops its work-items are far apart, after them neighbours.
+    if (parts_ > 1 && !shared_along_ && !act(OptKind::Group, shared_axis_, parts_)) parts_ = 1;
     std::vector<std::pair<size_t, int64_t>> chosen; // loop, work-items
     for (size_t i = 0; i < loops_.size() && left > 1; ++i) {
       Loop& loop = loops_[i];
@@ -113,6 +154,7 @@ private:
       Loop& loop = loops_[chosen[k].first];
       if (act(OptKind::Local, loop.axis, chosen[k].second)) loop.extent /= chosen[k].second;
     }
+    if (parts_ > 1 && shared_along_) act(OptKind::Group, shared_axis_, parts_);
   }
 
   // What is left of the loops becomes groups, up to the target's limit; the rest stays a loop of each work-item.
@@ -132,6 +174,9 @@ private:
   const Target& target_;
   Schedule schedule_;
   std::vector<Loop> loops_; // output loops of known extent
+  // Work-items that share the reduction, its axis, and whether they read neighbouring elements.
+  int64_t parts_ = 1, shared_axis_ = -1;
+  bool shared_along_ = false;
   std::vector<Opt> list_;
 };
 

@@ -30,6 +30,10 @@ enum class OptKind : uint8_t {
   // `amount` iterations of an output loop of every nest, of which the extent is a multiple, become the work-items of a
   // group. Of several, the last one applied has neighbouring work-items.
   Local,
+  // `amount` iterations of a loop of a reduction, a power of two that divides its extent, become work-items of a group:
+  // each folds its share, and work-group storage takes the shares together. Neighbouring work-items take neighbouring
+  // iterations, in the order of Local. Not for values below 32 bits, nor for kernels that read what they write.
+  Group,
   // Rounds the extent up to a multiple of `amount`; elements beyond it are neither read nor reduced nor written.
   PadTo,
   // Two loops of one nest or reduction become one; `axis` is the slower, `amount` names the other axis.

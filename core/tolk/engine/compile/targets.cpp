@@ -26,6 +26,7 @@ codegen::Target codegen_target(const Device& device, uint32_t target_index) {
   for (int i = 0; i < 3; ++i) target.group_max[i] = caps.grid_max[i], target.local_max[i] = caps.local_max[i];
   target.local_product_max = caps.local_product_max;
   target.subgroup = caps.subgroup_preferred ? caps.subgroup_preferred : caps.subgroup_max;
+  target.coalesces = target.has_local && device.info().kind != TOLK_KIND_CPU;
   target.shared_bytes = caps.shared_bytes;
   return target;
 }
