@@ -5,7 +5,7 @@ fuzz_nodes.py TOLK_RUN DEVICE COUNT SEED [OP...]
 Attributes, types and shapes are drawn, mostly such that they fit and sometimes such that nothing does. Allowed: a result, or an
 error that names file and node and is not the text of a library. Anything else is reported with the number of its round: a
 crash, more than LIMIT_S seconds, an error without a place. Prints "N passed, M failed" last, and how many nodes ran and how many
-were refused. NODE_FUZZ_KEEP=FOLDER keeps the models that fail."""
+were refused. COUNT is a number, or FROM-TO for these rounds alone. NODE_FUZZ_KEEP=FOLDER keeps the models that fail."""
 
 import json
 import os
@@ -238,13 +238,19 @@ class Tool:
         self.process = None
 
 
+def rounds(text):
+    """The rounds that COUNT names: so many, or FROM-TO, both included."""
+    first, _, last = text.rpartition("-")
+    return range(int(first), int(last) + 1) if first else range(int(last))
+
+
 def main():
-    tool, device, count, seed, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:]
+    tool, device, count, seed, wanted = sys.argv[1], sys.argv[2], rounds(sys.argv[3]), sys.argv[4], sys.argv[5:]
     rows = [r for r in operators() if not wanted or r[1] in wanted]
     runner, failed, ran, refused = Tool(tool, device), 0, 0, 0
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "case")
-        for i in range(count):
+        for i in count:
             case = drawn_model(random.Random(f"{seed}/{i}"), rows)
             shutil.rmtree(folder, ignore_errors=True)
             write_case(folder, case.content, list(case.fed.values()), [scalar("f32", 0)])
@@ -265,7 +271,7 @@ def main():
                     shutil.copytree(folder, kept, dirs_exist_ok=True)
     runner.close()
     print(f"{ran} ran, {refused} were refused")
-    print(f"{count - failed} passed, {failed} failed")
+    print(f"{len(count) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

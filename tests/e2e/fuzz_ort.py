@@ -5,7 +5,7 @@ ONNX Runtime is the npm package onnxruntime-node; its folder is in ONNXRUNTIME_N
 `graphs` draws nodes whose shapes fit. What ONNX Runtime computes must come out of TOLK_RUN within its own tolerances, and what
 it refuses must not crash; docs/onnx-differences.md lists what may differ. A model that ONNX Runtime takes and tolk refuses is
 counted, and printed with FUZZ_ORT_REFUSED=1.
-FUZZ_ORT_KEEP=FOLDER keeps the models that differ."""
+FUZZ_ORT_KEEP=FOLDER keeps the models that differ. COUNT is as for fuzz_nodes.py."""
 
 import base64
 import json
@@ -92,7 +92,7 @@ def drawn(mode, seed, i, rows):
 
 
 def main():
-    mode, tool, device, count, seed, wanted = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], sys.argv[6:]
+    mode, tool, device, seed, wanted = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[5], sys.argv[6:]
     package = os.environ.get("ONNXRUNTIME_NODE", "")
     if not os.path.exists(package):
         print("skipped: ONNXRUNTIME_NODE is not the folder of the npm package onnxruntime-node")
@@ -103,7 +103,7 @@ def main():
     equal, refused, explained, both_refused, failed = 0, {}, {}, 0, 0
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "case")
-        for i in range(count):
+        for i in fuzz_nodes.rounds(sys.argv[4]):
             case = drawn(mode, seed, i, rows)
             shutil.rmtree(folder, ignore_errors=True)
             write_case(folder, case.content, list(case.fed.values()), [])

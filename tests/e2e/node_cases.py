@@ -444,6 +444,22 @@ def right_matmul_nbits_of_3_bits():
                K=16, N=1, bits=3, block_size=16)
 
 
+def refused_a_slope_larger_than_the_input():
+    return one("PRelu", [vector("f32", [-1]), vector("f32", [1, 2])], [vector("f32", [-1, -2])])[:2] + (
+        "input 1 (2) does not broadcast to the input (1)",)
+
+
+def refused_a_bias_larger_than_the_input():
+    return one("BiasGelu", [vector("f32", [1]), vector("f32", [1, 2])], 1, domain="com.microsoft")[:2] + (
+        "input 1 (2) does not broadcast to the input (1)",)
+
+
+def refused_a_scale_for_each_element_of_qlinear_sigmoid():
+    return one("QLinearSigmoid", [vector("u8", [1, 2]), vector("f32", [1, 2]), scalar("u8", 0), scalar("f32", 1),
+                                  scalar("u8", 0)],
+               1, domain="com.microsoft")[:2] + ("input 1 must be one number, its shape is (2)",)
+
+
 def refused_powers_of_bools():
     return one("Pow", [tensor("bool", [1], [True]), tensor("bool", [1], [True])], [tensor("bool", [1], [True])])[:2] + (
         "powers of bool do not exist",)

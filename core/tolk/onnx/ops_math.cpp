@@ -125,6 +125,13 @@ Values leaky_relu(OpCall& op) {
   double alpha = op.node.number("alpha", 0.01f);
   return activation(op, [&](const Tensor& x) { return (x < 0).where(x * alpha, x); });
 }
+// y, for which input i has stretched to input 0; it must not stretch input 0.
+Tensor of_input_shape(OpCall& op, const Tensor& y, size_t i) {
+  if (!(y.shape() == op.in(0).shape()))
+    op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) +
+            " does not broadcast to the input " + to_string(op.in(0).shape()));
+  return y;
+}
 Values prelu(OpCall& op) {
   const Tensor& x = op.in(0);
   Tensor slope = op.in(1);
@@ -133,7 +140,7 @@ Values prelu(OpCall& op) {
     shape[0] = slope.size(0);
     slope = slope.reshape(shape);
   }
-  return {(x < 0).where(x * slope, x)};
+  return {of_input_shape(op, (x < 0).where(x * slope, x), 1)};
 }
 Values elu(OpCall& op) {
   double alpha = op.node.number("alpha", 1.0f);
@@ -184,9 +191,12 @@ Values gelu(OpCall& op) {
 }
 Values fast_gelu(OpCall& op) { // com.microsoft: an optional bias is added first
   const Tensor& x = op.in(0);
-  return {gelu_tanh(op.has(1) ? wide(x) + wide(op.in(1)) : wide(x)).cast(x.dtype())};
+  return {gelu_tanh(op.has(1) ? of_input_shape(op, wide(x) + wide(op.in(1)), 1) : wide(x)).cast(x.dtype())};
 }
-Values bias_gelu(OpCall& op) { return {gelu_erf(wide(op.in(0)) + wide(op.in(1))).cast(op.in(0).dtype())}; }
+Values bias_gelu(OpCall& op) {
+  const Tensor& x = op.in(0);
+  return {gelu_erf(of_input_shape(op, wide(x) + wide(op.in(1)), 1)).cast(x.dtype())};
+}
 Values quick_gelu(OpCall& op) {
   double alpha = op.node.number("alpha", 1.702f);
   return activation(op, [&](const Tensor& x) { return x * (x * alpha).sigmoid(); });

@@ -14,20 +14,28 @@ using Values = std::vector<GraphValue>;
 // A scale or zero point of one element meets everything; others broadcast along the last axis.
 Tensor flat(const Tensor& t) { return t.numel() == 1 ? t.reshape({}) : t; }
 
+// A scale or zero point of a whole tensor.
+Tensor single(OpCall& op, size_t i) {
+  if (!(op.in(i).numel() == 1))
+    op.fail("input " + std::to_string(i) + " must be one number, its shape is " +
+            to_string(op.in(i).shape()));
+  return op.in(i).reshape({});
+}
+
 // Input i with the scale and zero point behind it, as f32.
 Tensor real_input(OpCall& op, size_t i) {
-  return dequantised(op.in(i), flat(op.in(i + 1)), op.has(i + 2) ? flat(op.in(i + 2)) : Tensor(), DType::F32);
+  return dequantised(op.in(i), single(op, i + 1), op.has(i + 2) ? single(op, i + 2) : Tensor(), DType::F32);
 }
 // y in the type of input 0, with the scale and zero point that are inputs i and i + 1.
 Values quantised_result(OpCall& op, const Tensor& y, size_t i) {
-  return {quantised(y, flat(op.in(i)), op.has(i + 1) ? flat(op.in(i + 1)) : Tensor(), op.in(0).dtype())};
+  return {quantised(y, single(op, i), op.has(i + 1) ? single(op, i + 1) : Tensor(), op.in(0).dtype())};
 }
 
 // As quantised_result, but the zero point is added before rounding: ONNX Runtime, whose operators these are, rounds
 // ties so in QLinearAdd, QLinearMul and QLinearAveragePool.
 Values quantised_after_zero(OpCall& op, const Tensor& y, size_t i) {
-  Tensor q = y / flat(op.in(i)).cast(DType::F32);
-  if (op.has(i + 1)) q = q + flat(op.in(i + 1)).cast(DType::F32);
+  Tensor q = y / single(op, i).cast(DType::F32);
+  if (op.has(i + 1)) q = q + single(op, i + 1).cast(DType::F32);
   return {quantised(q, like(q, 1), Tensor(), op.in(0).dtype())};
 }
 
@@ -82,12 +90,12 @@ Values qlinear_concat(OpCall& op) {
   std::vector<Tensor> parts;
   for (size_t i = 2; i < op.count(); i += 3) parts.push_back(real_input(op, i));
   Tensor joined = Tensor::concat(parts, op.node.require_integer("axis"));
-  return {quantised(joined, flat(op.in(0)), flat(op.in(1)), op.in(1).dtype())};
+  return {quantised(joined, single(op, 0), single(op, 1), op.in(1).dtype())};
 }
 
 Values qlinear_where(OpCall& op) {
   Tensor y = op.in(0).where(real_input(op, 1), real_input(op, 4));
-  return {quantised(y, flat(op.in(7)), flat(op.in(8)), op.in(8).dtype())};
+  return {quantised(y, single(op, 7), single(op, 8), op.in(8).dtype())};
 }
 
 // alpha * A * B + C, C in the scale of the product; without a scale of its own the result is f32.
