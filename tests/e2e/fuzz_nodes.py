@@ -206,7 +206,7 @@ def drawn_model(rng, rows, odds=0.04, opsets=(1, 6, 7, 9, 10, 11, 13, 17, 18, 21
                  {names[i]: (v.dtype, v.shape) for i, v in enumerate(values) if v is not None and i not in constant},
                  {o: None for o in (outs if fits else outs[:1])}, {names[i]: values[i] for i in constant})
     fed = [i for i, v in enumerate(values) if v is not None and i not in constant]
-    content = model(main, opset, domains=("ai.onnx.ml", "com.microsoft", "ai.onnx.preview"))
+    content = model(main, opset, domains=("ai.onnx.ml", "com.microsoft", "ai.onnx.preview", "ai.onnx.preview.training"))
     return Case(name, content, {names[i]: values[i] for i in fed}, values, given)
 
 

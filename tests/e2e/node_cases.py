@@ -422,6 +422,13 @@ def right_qattention_of_a_row_without_positions_attends_to_all():
                                                                           [3, 3])], domain="com.microsoft", num_heads=1)
 
 
+def right_multi_head_attention_without_past_is_causal_from_the_first_key():
+    # One query before two keys: it sees the first alone, whatever the scores.
+    return one("MultiHeadAttention", [tensor("f32", [1, 1, 1], [1]), tensor("f32", [1, 2, 1], [0, 9]),
+                                      tensor("f32", [1, 2, 1], [2, 4])],
+               [tensor("f32", [1, 1, 1], [2])], domain="com.microsoft", num_heads=1, unidirectional=1)
+
+
 def right_max_pool_takes_the_first_of_equal_maxima_in_row_major_order():
     # All equal: the first of the window at the second row and column is (1, 1) in either order, 1 * 3 + 1 by columns of 3.
     return one("MaxPool", [tensor("f32", [1, 1, 3, 2], [0, 7, 7, 0, 0, 0])],
@@ -458,6 +465,12 @@ def refused_a_scale_for_each_element_of_qlinear_sigmoid():
     return one("QLinearSigmoid", [vector("u8", [1, 2]), vector("f32", [1, 2]), scalar("u8", 0), scalar("f32", 1),
                                   scalar("u8", 0)],
                1, domain="com.microsoft")[:2] + ("input 1 must be one number, its shape is (2)",)
+
+
+def refused_an_attention_that_rotates_by_an_attribute():
+    x, w = tensor("f32", [1, 1, 1], [1]), tensor("f32", [1, 3], [1, 1, 1])
+    return one("Attention", [x, w, vector("f32", [0, 0, 0])], 1, domain="com.microsoft", num_heads=1, do_rotary=1)[:2] + (
+        "the attribute do_rotary must be 0 to 0",)
 
 
 def refused_powers_of_bools():

@@ -200,6 +200,45 @@ def _(d):
     return ([d.tensor("f32", [n, heads, s, e]), *tables, d.tensor("i64", [n, s], 0, 4)], d.some(interleaved=d.rng.randint(0, 1)))
 
 
+@recipe("Attention", "MultiHeadAttention", domain="com.microsoft")
+def _(d):
+    n, s, heads, e = d.rng.randint(1, 2), d.rng.randint(1, 3), d.rng.randint(1, 2), d.one_of(2, 4)
+    h, draw = heads * e, lambda *shape: d.tensor("f32", shape, -1, 1, 0)
+    attributes = {"num_heads": heads, **d.some(scale=0.5, unidirectional=d.rng.randint(0, 1),
+                                               mask_filter_value=d.one_of(-100.0, -10000.0))}
+    if d.name == "Attention":
+        i, shape = d.rng.randint(1, 4), d.one_of(None, [n], [n, s], [n, s, s])
+        mask = shape and d.tensor("i32", shape, 1 if len(shape) == 1 else 0, s if len(shape) == 1 else 1)
+        return [draw(n, s, i), draw(i, 3 * h), draw(3 * h), mask], attributes
+    k = d.rng.randint(1, 4)
+    attributes.pop("unidirectional", None) if k < s else None
+    values = [draw(n, s, h), draw(n, k, h), draw(n, k, h), draw(3 * h) if d.chance() else None]
+    values.append(d.tensor("i32", [n, k], 0, 1) if d.chance() else None)
+    return values + ([draw(d.one_of(1, n), d.one_of(1, heads), s, k)] if d.chance() else []), attributes
+
+
+@recipe("GroupQueryAttention", domain="com.microsoft")
+def _(d):
+    n, s, groups, share, e = d.rng.randint(1, 2), d.rng.randint(1, 4), d.rng.randint(1, 2), d.rng.randint(1, 2), 16
+    draw = lambda *shape: d.tensor("f32", shape, -1, 1, 0)
+    values = [draw(n, s, groups * share * e), draw(n, s, groups * e), draw(n, s, groups * e), None, None,
+              d.fixed("i32", [n], [s - 1] * n), d.fixed("i32", [1], [s])]
+    attributes = {"num_heads": groups * share, "kv_num_heads": groups,
+                  **d.some(scale=0.5, local_window_size=d.rng.randint(1, 3), softcap=2.0)}
+    if d.chance():
+        values += [draw(8, e // 2), draw(8, e // 2)]
+        attributes.update(do_rotary=1, **d.some(rotary_interleaved=d.rng.randint(0, 1)))
+    return values, attributes, 3
+
+
+@recipe("RotaryEmbedding", domain="com.microsoft")
+def _(d):
+    n, heads, s, e = d.rng.randint(1, 2), d.rng.randint(1, 2), d.rng.randint(1, 3), d.one_of(2, 4, 8)
+    positions = d.tensor("i64", [n, s], 0, 4) if d.chance() else d.tensor("i64", [1], 0, 2)
+    tables = [d.tensor("f32", [5, e // 2], -1, 1, 0) for _ in range(2)]
+    return [d.tensor("f32", [n, heads, s, e], special=0), positions, *tables], d.some(interleaved=d.rng.randint(0, 1))
+
+
 # ---- recurrent
 
 @recipe("RNN", "GRU", "LSTM")

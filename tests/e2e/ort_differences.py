@@ -61,6 +61,11 @@ def _(case, _):
     return any(math.isnan(v) for v in floats(case))
 
 
+@row(DIFFERENCES, "NaN beside infinity in a sum of exponentials", "ReduceLogSumExp")
+def _(case, _):
+    return any(math.isnan(v) for v in floats(case)) and math.inf in floats(case)
+
+
 @row(DIFFERENCES, "A window of infinities", "MaxPool", "GlobalMaxPool")
 def _(case, _):
     return any(math.isinf(v) for v in floats(case))
@@ -144,7 +149,9 @@ def _(case, _):
 
 
 # Rounding of f32 sums whose terms cancel: how far apart two right results may lie, beyond the relative tolerance.
-ROUNDED = {"DFT": 1e-5, "Gelu": 1e-6, "FastGelu": 1e-6, "QuickGelu": 1e-6, "BiasGelu": 1e-6}
+NORMALISED = ("InstanceNormalization", "GroupNormalization", "LayerNormalization", "MeanVarianceNormalization",
+              "BatchNormalization")
+ROUNDED = {"DFT": 1e-5, **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu", *NORMALISED), 1e-6)}
 
 
 @row(DIFFERENCES, "Results next to zero", *ROUNDED)

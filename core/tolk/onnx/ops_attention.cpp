@@ -194,8 +194,9 @@ Tensor padding_mask(OpCall& op, const Tensor& mask, const SInt& batch, const SIn
   return m.rank() == 3 ? m.unsqueeze(1) : m;
 }
 
-Tensor causal(const SInt& queries, const SInt& keys) {
-  return key_positions(keys) <= query_positions(queries) + (keys - queries).value("attention");
+// Queries stand behind `past` keys and attend to no later one.
+Tensor causal(const SInt& queries, const SInt& keys, const SInt& past) {
+  return key_positions(keys) <= query_positions(queries) + past.value("attention");
 }
 
 // What a mask of com.microsoft leaves out gets mask_filter_value added (ContribOperators.md), so a row without any
@@ -226,7 +227,7 @@ Values attention_of_projected(OpCall& op, const Tensor& projected, std::vector<i
   how.bias = op.in_or(bias, Tensor());
   if (op.has(mask))
     how.bias = filtered(op, how.bias, padding_mask(op, op.in(mask), projected.size(0), k.size(2)));
-  if (op.node.integer("unidirectional", 0)) how.allowed = causal(q.size(2), k.size(2));
+  if (op.node.integer("unidirectional", 0)) how.allowed = causal(q.size(2), k.size(2), k.size(2) - q.size(2));
   Values out{heads_joined(attend(op, q, k, v, how).result)};
   if (op.wants(1)) out.emplace_back(Tensor::stack({k, v}, 0));
   return out;
@@ -275,7 +276,8 @@ Values ms_multi_head_attention(OpCall& op) {
   how.scale = op.node.number("scale", 0);
   how.bias = op.in_or(5, Tensor());
   if (op.has(4)) how.bias = filtered(op, how.bias, padding_mask(op, op.in(4), q.size(0), k.size(2)));
-  if (op.node.integer("unidirectional", 0)) how.allowed = causal(q.size(2), k.size(2));
+  if (op.node.integer("unidirectional", 0))
+    how.allowed = causal(q.size(2), k.size(2), op.has(6) ? op.in(6).size(2) : SInt(0));
   return {heads_joined(attend(op, q, k, v, how).result), k, v};
 }
 
