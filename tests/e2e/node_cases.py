@@ -473,6 +473,11 @@ def refused_an_attention_that_rotates_by_an_attribute():
         "the attribute do_rotary must be 0 to 0",)
 
 
+def refused_a_group_normalization_with_one_scale():
+    return one("GroupNormalization", [tensor("f32", [1, 4, 1], [1, 2, 3, 4]), vector("f32", [1]), vector("f32", [0])], 1,
+               num_groups=2)[:2] + ("input 1 (1) must have 4 elements, one a channel",)
+
+
 def refused_powers_of_bools():
     return one("Pow", [tensor("bool", [1], [True]), tensor("bool", [1], [True])], [tensor("bool", [1], [True])])[:2] + (
         "powers of bool do not exist",)

@@ -32,6 +32,11 @@ def right_feature_vectorizer():
                [tensor("f32", [1, 3], [1, 2, 3])], domain=ML, inputdimensions=[2, 1])
 
 
+def right_feature_vectorizer_takes_one_axis_for_a_row():
+    return one("FeatureVectorizer", [vector("f32", [1, 2]), vector("f32", [3])], [tensor("f32", [1, 3], [1, 2, 3])], domain=ML,
+               inputdimensions=[2, 1])
+
+
 def right_linear_regressor_of_two_targets():
     return one("LinearRegressor", [tensor("f32", [1, 2], [2, 3])], [tensor("f32", [1, 2], [2 + 0.5, 3 - 1])], domain=ML,
                coefficients=[1.0, 0.0, 0.0, 1.0], intercepts=[0.5, -1.0], targets=2)

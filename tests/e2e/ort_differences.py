@@ -15,6 +15,7 @@ DIFFERENCES, REFUSALS = {}, {}
 
 
 def row(table, heading, *operators):
+    """A row of the table for these operators, or without any for all."""
     def keep(function):
         table.setdefault(heading, []).append((operators, function))
         return function
@@ -64,6 +65,11 @@ def _(case, _):
 @row(DIFFERENCES, "NaN beside infinity in a sum of exponentials", "ReduceLogSumExp")
 def _(case, _):
     return any(math.isnan(v) for v in floats(case)) and math.inf in floats(case)
+
+
+@row(DIFFERENCES, "Infinities in a folded normalisation", "InstanceNormalization", "BatchNormalization")
+def _(case, _):
+    return not all(map(math.isfinite, floats(case)))
 
 
 @row(DIFFERENCES, "A window of infinities", "MaxPool", "GlobalMaxPool")
@@ -168,9 +174,20 @@ def _(case, reason):
 @row(REFUSALS, "Refused: inputs whose shape contradicts the node", "NonMaxSuppression", "QLinearSoftmax", "QLinearSigmoid",
      "QLinearLeakyRelu", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearConv", "QLinearMatMul", "QLinearWhere",
      "QLinearAveragePool", "QLinearGlobalAveragePool", "QGemm", "QAttention", "Clip",
-     "ArrayFeatureExtractor", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+     "GroupNormalization", "ArrayFeatureExtractor", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def _(case, reason):
-    return re.search(r"must have one element|do(es)? not broadcast|must be one number", reason) is not None
+    return re.search(r"must have one element|do(es)? not broadcast|must be one number|must have \d+ elements", reason) is not None
+
+
+@row(REFUSALS, "Refused: features of more than two axes", "FeatureVectorizer", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+     "LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor", "Normalizer")
+def _(case, reason):
+    return any(t is not None and len(t.shape) > 2 for t in case.values)
+
+
+@row(REFUSALS, "Refused: attributes of another kind")
+def _(case, reason):
+    return re.search(r"the attribute \w+ must be (a|an) [a-z ]+, it is", reason) is not None
 
 
 @row(REFUSALS, "Refused: axes that the input does not have", "MeanVarianceNormalization", "ReduceSum", "ReduceMax", "ReduceMin",
@@ -182,7 +199,7 @@ def _(case, reason):
 
 def lookup(table, case, text):
     for heading, rows in table.items():
-        if any(case.name in operators and explains(case, text) for operators, explains in rows):
+        if any((case.name in operators or not operators) and explains(case, text) for operators, explains in rows):
             return heading
     return ""
 

@@ -148,7 +148,7 @@ Values feature_vectorizer(OpCall& op) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < op.count(); ++i) {
     Tensor x = op.in(i).cast(DType::F32);
-    if (x.rank() == 1) x = x.unsqueeze(1);
+    if (x.rank() == 1) x = x.unsqueeze(0); // one row
     if (x.rank() != 2 || (i < sizes.size() && !(x.size(1) == sizes[i])))
       op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) +
               " does not fit inputdimensions");

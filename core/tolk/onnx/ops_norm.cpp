@@ -78,6 +78,11 @@ Values group_norm(OpCall& op) {
   y = y.layer_norm(from_axis(y, 2), op.node.number("epsilon", 1e-5f));
   // Until opset 21 scale and bias belonged to groups.
   bool by_group = op.in(1).numel() == groups && groups != channels;
+  for (size_t i : {1, 2})
+    if (!(op.in(i).numel() == (by_group ? groups : channels)))
+      op.fail("input " + std::to_string(i) + " " + to_string(op.in(i).shape()) + " must have " +
+              std::to_string(by_group ? groups : channels) +
+              (by_group ? " elements, one a group" : " elements, one a channel"));
   auto spread = [&](const Tensor& v) {
     Shape line(y.shape().size() - 1, SInt(1));
     line[0] = groups;
