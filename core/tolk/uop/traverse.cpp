@@ -1,30 +1,53 @@
 #include "tolk/uop/traverse.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tolk/uop/build.h"
 
 namespace tolk {
+namespace {
+
+// A set of nodes. Does not hold them.
+class Seen {
+public:
+  bool has(const UOp& u) const {
+    return arena_ ? u.id() < dense_.size() && dense_[u.id()] : index_.find(u.node()) != NodeIndex::kAbsent;
+  }
+  // Whether it was not there before.
+  bool add(const UOp& u) {
+    if (!arena_) return index_.insert(u.node()).second;
+    if (u.id() >= dense_.size())
+      dense_.resize(std::max<size_t>(u.id() + 1, arena_->size() + arena_->size() / 2));
+    return !std::exchange(dense_[u.id()], 1);
+  }
+
+private:
+  Arena* arena_ = current_arena();
+  std::vector<char> dense_;
+  NodeIndex index_;
+};
+
+} // namespace
 
 std::vector<UOp> toposort(std::span<const UOp> roots, const std::function<bool(const UOp&)>& enter) {
   std::vector<UOp> order;
-  Memo<char> state; // 1: on the stack and expanded, 2: emitted
-  std::vector<std::pair<UOp, bool>> stack;
-  for (size_t i = roots.size(); i-- > 0;) stack.emplace_back(roots[i], false);
+  Seen seen;
+  std::vector<std::pair<const UOp*, bool>>
+      stack; // the roots hold the nodes, and each its sources; true: they are listed
+  for (size_t i = roots.size(); i-- > 0;) stack.emplace_back(&roots[i], false);
   while (!stack.empty()) {
-    auto [node, expanded] = stack.back();
+    auto [node, listed] = stack.back();
     stack.pop_back();
-    const char* seen = state.find(node);
-    if (expanded) {
-      if (!seen || *seen != 2) state.set(node, 2), order.push_back(std::move(node));
+    if (listed) {
+      order.push_back(*node);
       continue;
     }
-    if (seen) continue;
-    state.set(node, 1);
+    if (!seen.add(*node)) continue;
     stack.emplace_back(node, true);
-    if (enter && !enter(node)) continue;
-    for (size_t i = node.nsrc(); i-- > 0;)
-      if (!state.find(node.src(i))) stack.emplace_back(node.src(i), false);
+    if (enter && !enter(*node)) continue;
+    for (size_t i = node->nsrc(); i-- > 0;)
+      if (!seen.has(node->src(i))) stack.emplace_back(&node->src(i), false);
   }
   return order;
 }
@@ -54,15 +77,14 @@ UOp substitute(const UOp& root, const UOpMap& map) {
 }
 
 bool contains(const UOp& root, const UOp& needle) {
-  Memo<char> seen;
-  std::vector<UOp> stack{root};
+  Seen seen;
+  std::vector<const UOp*> stack{&root};
   while (!stack.empty()) {
-    UOp u = stack.back();
+    const UOp& u = *stack.back();
     stack.pop_back();
     if (u == needle) return true;
-    if (u.id() < needle.id() || seen.find(u)) continue; // a source is older than its users
-    seen.set(u, 1);
-    for (const UOp& s : u.src()) stack.push_back(s);
+    if (u.id() < needle.id() || !seen.add(u)) continue; // a source is older than its users
+    for (const UOp& s : u.src()) stack.push_back(&s);
   }
   return false;
 }

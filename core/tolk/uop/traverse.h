@@ -2,6 +2,8 @@
 // first, sources left to right, each node once.
 #pragma once
 
+#include <bit>
+#include <deque>
 #include <functional>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +13,55 @@
 
 namespace tolk {
 
+// Numbers nodes 0, 1, 2 ... in the order of insertion: a hash table with open addressing, since most passes ask for every
+// node several times. Does not hold the nodes.
+class NodeIndex {
+public:
+  static constexpr uint32_t kAbsent = UINT32_MAX;
+
+  uint32_t find(const UOpNode* node) const {
+    if (slots_.empty()) return kAbsent;
+    for (size_t at = home(node);; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].node == node) return slots_[at].number;
+      if (!slots_[at].node) return kAbsent;
+    }
+  }
+  // The node's number, and whether it is new.
+  std::pair<uint32_t, bool> insert(const UOpNode* node) {
+    if (2 * (size_t(count_) + 1) > slots_.size()) grow();
+    size_t at = home(node);
+    while (slots_[at].node && slots_[at].node != node) at = (at + 1) & (slots_.size() - 1);
+    if (slots_[at].node) return {slots_[at].number, false};
+    slots_[at] = {node, count_};
+    return {count_++, true};
+  }
+
+private:
+  struct Slot {
+    const UOpNode* node = nullptr;
+    uint32_t number = 0;
+  };
+  // Nodes lie at multiples of their size; the product's upper bits are the most mixed.
+  size_t home(const UOpNode* node) const {
+    return size_t((reinterpret_cast<uintptr_t>(node) * 0x9E3779B97F4A7C15ull) >> shift_);
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.empty() ? 16 : 2 * slots_.size());
+    old.swap(slots_);
+    shift_ = 64 - std::countr_zero(slots_.size());
+    for (const Slot& slot : old) {
+      if (!slot.node) continue;
+      size_t at = home(slot.node);
+      while (slots_[at].node) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = slot;
+    }
+  }
+
+  std::vector<Slot> slots_; // a power of two, at most half full
+  int shift_ = 60;
+  uint32_t count_ = 0;
+};
+
 // A map from nodes to values for one pass: a vector over the dense ids in an arena, else a hash table. An
 // entry with a null (false) value counts as absent.
 template <typename Value> class Memo {
@@ -18,12 +69,16 @@ public:
   Memo() : arena_(current_arena()) {}
   const Value* find(const UOp& u) const {
     if (arena_) return u.id() < dense_.size() && bool(dense_[u.id()]) ? &dense_[u.id()] : nullptr;
-    auto it = sparse_.find(u);
-    return it == sparse_.end() ? nullptr : &it->second;
+    uint32_t at = index_.find(u.node());
+    return at == NodeIndex::kAbsent ? nullptr : &sparse_[at].second;
   }
   void set(const UOp& u, Value value) {
     if (!arena_) {
-      sparse_.insert_or_assign(u, std::move(value));
+      auto [at, fresh] = index_.insert(u.node());
+      if (fresh)
+        sparse_.emplace_back(u, std::move(value));
+      else
+        sparse_[at].second = std::move(value);
       return;
     }
     if (u.id() >= dense_.size())
@@ -34,7 +89,9 @@ public:
 private:
   Arena* arena_;
   std::vector<Value> dense_;
-  std::unordered_map<UOp, Value, UOpHash> sparse_; // holds the nodes, so that no address is reused
+  NodeIndex index_;
+  std::deque<std::pair<UOp, Value>>
+      sparse_; // holds the nodes, so that no address is reused; values stay where they are
 };
 
 // Topological order, sources before users. Nodes for which `enter` is false are listed but not entered.

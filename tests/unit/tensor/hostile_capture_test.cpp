@@ -39,8 +39,8 @@ struct Parts {
       int64_t at = r.number();
       return at < 0 ? UOp() : nodes[size_t(at)];
     };
-    programs =
-        in.list<engine::ProgramEntry>([&](PackReader& r) { return engine::read_program(r, targets, node); });
+    programs = in.list<engine::ProgramEntry>(
+        [&](PackReader& r) { return engine::read_program(r, targets, node, true); });
   }
   std::string& bytes(const std::string& name) {
     return std::ranges::find(sections, name, &Section::name)->bytes;

@@ -49,9 +49,18 @@ std::vector<std::pair<std::string, Doubles>> kinds(size_t n, DType dtype) {
   return all;
 }
 
+// Kahan's compensated summation: what 10^9 equal terms lose is carried along.
 struct Exact {
   long double sum = 0, magnitude = 0;
-  void add(double v) { sum += v, magnitude += std::abs(v); }
+  void add(long double v) {
+    long double term = v + rest, next = sum + term;
+    rest = term - (next - sum);
+    sum = next;
+    magnitude += std::abs(v);
+  }
+
+private:
+  long double rest = 0;
 };
 
 // Sums over the middle axis of (outer, n, inner).
@@ -158,10 +167,14 @@ static void check_functions_of_sums(const std::string& device, DType dtype, size
   for (const auto& [name, v] : kinds(n, dtype)) {
     std::string what = device + " " + tolk::name(dtype) + " " + name;
     Tensor x = tensor(v, {n}, dtype);
-    long double sum = 0, squares = 0, largest = v[0], total = 0;
-    for (double e : v) sum += e, squares += (long double)e * e, largest = std::max<long double>(largest, e);
-    long double mean = sum / (long double)n, spread = 0;
-    for (double e : v) spread += (e - mean) * (e - mean), total += std::exp((long double)e - largest);
+    Exact all_terms, all_squares, deviations, powers;
+    long double largest = v[0];
+    for (double e : v)
+      all_terms.add(e), all_squares.add((long double)e * e), largest = std::max<long double>(largest, e);
+    long double squares = all_squares.sum, mean = all_terms.sum / (long double)n;
+    for (double e : v)
+      deviations.add((e - mean) * (e - mean)), powers.add(std::exp((long double)e - largest));
+    long double spread = deviations.sum, total = powers.sum;
     double log_n = doublings(double(n));
     auto near = [&](const char* of, double got, long double want, double allowed) {
       allowed += rounding * std::abs(double(want)) + least;
@@ -180,9 +193,9 @@ static void check_functions_of_sums(const std::string& device, DType dtype, size
     near("logsumexp", x.logsumexp().item(), largest + std::log(total),
          sums * log_n + own * 2e-7 * double(std::log(total) + std::abs(largest)));
     Doubles shares = x.softmax(0).values<double>();
-    long double all = 0;
-    for (double s : shares) all += s;
-    near("softmax's sum", double(all), 1, sums * log_n + own * 5e-7 + double(n) * least);
+    Exact all;
+    for (double s : shares) all.add(s);
+    near("softmax's sum", double(all.sum), 1, sums * log_n + own * 5e-7 + double(n) * least);
     near("softmax", shares[n / 2], std::exp(v[n / 2] - largest) / total,
          (sums * log_n + own * 2e-6) * double(std::exp(v[n / 2] - largest) / total));
     Doubles running = x.cumsum(0).values<double>();
@@ -217,7 +230,7 @@ static void check_products(const std::string& device, DType dtype, size_t k) {
     std::vector<Exact> want(4);
     for (size_t i = 0; i < 2; ++i)
       for (size_t j = 0; j < 2; ++j)
-        for (size_t l = 0; l < k; ++l) want[i * 2 + j].add(a[i * k + l] * b[l * 2 + j]);
+        for (size_t l = 0; l < k; ++l) want[i * 2 + j].add((long double)a[i * k + l] * b[l * 2 + j]);
     Tensor x = tensor(a, {2, k}, dtype), y = tensor(b, {k, 2}, dtype);
     check_sums(what + " matmul", x.matmul(y), want, double(k), bound, rounding);
     check_sums(what + " conv", x.reshape({2, k, 1}).conv(y.transpose(0, 1).reshape({2, k, 1}), {}, {}), want,

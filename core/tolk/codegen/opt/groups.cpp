@@ -115,7 +115,7 @@ private:
     shared_axis_ = axis_of(nest.loop(last));
   }
 
-  // Whether a work-item's next term lies beside the last one, its neighbour's elsewhere, and nobody else reads it.
+  // Whether a work-item's next term lies beside the last one, its neighbour's elsewhere, and no other result needs either.
   bool along_only(const Body& sum, LoopSet last) const {
     return std::ranges::any_of(sum.loads, [&](const Access& a) {
       bool apart = std::abs(a.along(loops_[0].number)) > 1;

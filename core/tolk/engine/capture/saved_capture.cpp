@@ -145,15 +145,18 @@ class Reader {
 public:
   Reader(std::string_view file, const LoadOptions& options)
       : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), version_(packed_version(file)),
-        devices_(options.devices), ambient_(options.device) {}
+        devices_(options.devices), ambient_(options.device) {
+    out_.with_code = options.trust_code;
+  }
 
   SavedContents run() {
     read_graph();
     read_meta();
     SavedTargets targets = read_targets(reader("targets"));
     PackReader code = reader("programs");
-    out_.programs = code.list<ProgramEntry>(
-        [&](PackReader& r) { return read_program(r, targets, [&](PackReader& in) { return node(in); }); });
+    out_.programs = code.list<ProgramEntry>([&](PackReader& r) {
+      return read_program(r, targets, [&](PackReader& in) { return node(in); }, out_.with_code);
+    });
     code.end();
     for (ProgramEntry& e : out_.programs) e.device = remapped(e.device);
     read_buffers();

@@ -23,6 +23,7 @@ struct SavedContents {
   std::vector<JitName> names;
   std::vector<InputInfo> expected;
   std::vector<JitVariable> variables;
+  bool with_code = true;              // `programs` have the code in the file, not their graphs alone
   std::vector<ProgramEntry> programs; // devices as remapped
   std::vector<StoredBuffer> buffers;
   std::vector<UOp> results;

@@ -38,7 +38,7 @@ void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& tar
 }
 
 ProgramEntry read_program(PackReader& in, const SavedTargets& targets,
-                          const std::function<UOp(PackReader&)>& node) {
+                          const std::function<UOp(PackReader&)>& node, bool with_code) {
   ProgramEntry e;
   if (targets.empty()) in.damaged("a kernel for no target");
   const SavedTarget& target = targets[size_t(in.number(0, int64_t(targets.size()) - 1))];
@@ -51,7 +51,7 @@ ProgramEntry read_program(PackReader& in, const SavedTargets& targets,
       size = node(in);
       if (size && size.dtype() != DType::Index) in.damaged("a launch size that is no size");
     }
-  read_code(in, e);
+  with_code ? read_code(in, e) : skip_code(in);
   return e;
 }
 

@@ -24,8 +24,9 @@ using SavedTargets = std::vector<SavedTarget>;
 // Entries have the device as saved. `place` and `node` write and read nodes by a number that means the same on both sides; null is one of them.
 void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& targets,
                    const std::function<int64_t(const UOp&)>& place);
+// `with_code`: what is in the file besides the kernel's graph and launch, too.
 ProgramEntry read_program(PackReader& in, const SavedTargets& targets,
-                          const std::function<UOp(PackReader&)>& node);
+                          const std::function<UOp(PackReader&)>& node, bool with_code);
 void write_targets(PackWriter& out, const SavedTargets& targets);
 SavedTargets read_targets(PackReader in);
 

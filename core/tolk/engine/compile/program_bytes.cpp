@@ -84,4 +84,11 @@ void read_code(PackReader& in, ProgramEntry& entry) {
   });
 }
 
+void skip_code(PackReader& in) {
+  for (int i = 0; i < 3; ++i) in.number();        // how it is launched
+  for (int i = 0; i < 3; ++i) in.raw(in.count()); // text, binary, kernel IR
+  for (size_t n = in.count(); n > 0; --n)
+    for (int i = 0; i < 6; ++i) in.number();
+}
+
 } // namespace tolk::engine

@@ -18,5 +18,7 @@ void write_code(PackWriter& out, const ProgramEntry& entry, std::string_view bin
 // Fills those fields of an entry whose `info` is known. Throws FormatError for bytes that no writer wrote, and
 // for kernel IR that its verifier refuses.
 void read_code(PackReader& in, ProgramEntry& entry);
+// Reads past the same bytes.
+void skip_code(PackReader& in);
 
 } // namespace tolk::engine
