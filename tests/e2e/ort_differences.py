@@ -87,6 +87,13 @@ def _(case, _):
     return case.attributes.get("auto_pad", "")[:4] == "SAME" and any(v > 1 for v in case.attributes.get("dilations", []))
 
 
+@row(DIFFERENCES, "SAME_UPPER and SAME_LOWER with strides longer than the kernel", "ConvTranspose")
+def _(case, _):
+    spans = [(k - 1) * d + 1 for k, d in zip(case.values[1].shape[2:], case.attributes.get("dilations", [1] * 9))]
+    return case.attributes.get("auto_pad", "")[:4] == "SAME" and any(s > k for s,
+                                                                     k in zip(case.attributes.get("strides", []), spans))
+
+
 @row(DIFFERENCES, "Windows of one element", "HannWindow", "HammingWindow", "BlackmanWindow")
 def _(case, _):
     return case.values[0].values == [1] and not case.attributes.get("periodic", 1)
@@ -188,6 +195,11 @@ def _(case, reason):
 @row(REFUSALS, "Refused: attributes of another kind")
 def _(case, reason):
     return re.search(r"the attribute \w+ must be (a|an) [a-z ]+, it is", reason) is not None
+
+
+@row(REFUSALS, "Refused: attributes out of range")
+def _(case, reason):
+    return re.search(r"the attribute \w+ must be \S+ (or more|to \S+), it has", reason) is not None
 
 
 @row(REFUSALS, "Refused: axes that the input does not have", "MeanVarianceNormalization", "ReduceSum", "ReduceMax", "ReduceMin",
