@@ -179,6 +179,12 @@ def _(case, wrong):
     return bool(found) and float(found.group(1)) <= ROUNDED[case.name]
 
 
+@row(DIFFERENCES, "Ties of a rounded mean", "QLinearAveragePool", "QLinearGlobalAveragePool")
+def _(case, wrong):
+    found = re.search(r"difference ([\d.e+-]+)", wrong)
+    return bool(found) and float(found.group(1)) <= 1
+
+
 @row(REFUSALS, "Refused: more than one value of Constant", "Constant")
 def _(case, reason):
     return "more than one attribute" in reason
