@@ -62,9 +62,9 @@ def _(case, _):
     return any(math.isnan(v) for v in floats(case))
 
 
-@row(DIFFERENCES, "NaN beside infinity in a sum of exponentials", "ReduceLogSumExp")
+@row(DIFFERENCES, "NaN in a sum of exponentials", "ReduceLogSumExp", "Softmax", "LogSoftmax")
 def _(case, _):
-    return any(math.isnan(v) for v in floats(case)) and math.inf in floats(case)
+    return any(math.isnan(v) for v in floats(case))
 
 
 @row(DIFFERENCES, "Reductions of no elements", *(f"Reduce{n}" for n in ("Sum", "SumSquare", "L1", "L2", "LogSum", "LogSumExp",
