@@ -14,6 +14,7 @@
 #include "tolk/base/version.h"           // TOLK_VERSION_STRING
 #include "tolk/device/buffer.h"          // storage
 #include "tolk/device/context.h"         // contexts of device code
+#include "tolk/device/device.h"          // a device: memory, streams, limits
 #include "tolk/device/pools.h"           // memory pools
 #include "tolk/device/registry.h"        // devices and plugins
 #include "tolk/device/stream.h"          // streams and events

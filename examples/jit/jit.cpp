@@ -29,6 +29,10 @@ int main() {
     step(x, y);
   }
   std::printf("y = %.4f x + %.4f, after %d runs of the function\n", slope.item(), offset.item(), runs);
+  // A function may take its inputs by position and by name.
+  Jit line([&](const Arguments& in) { return (in[0] * slope + in["offset"]).realize(); });
+  Tensor two = Tensor::from(std::vector<float>{2}, {1});
+  std::printf("at 2: %.4f\n", line(Arguments{two}.with("offset", offset)).item());
   if (!step.captured()) { // JIT=0
     std::printf("nothing was captured: JIT=0 is set\n");
     return 0;

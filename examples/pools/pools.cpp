@@ -7,6 +7,7 @@
 
 #include "tolk/device/buffer.h"
 #include "tolk/device/context.h"
+#include "tolk/device/device.h"
 #include "tolk/device/pools.h"
 #include "tolk/device/registry.h"
 #include "tolk/device/stream.h"

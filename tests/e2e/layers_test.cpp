@@ -62,9 +62,9 @@ BOOST_AUTO_TEST_CASE(work_child, *boost::unit_test::disabled()) {
     write(next);
   }
   out.close();
-  BOOST_TEST(layer_violations().empty());
+  BOOST_TEST(take_layer_violations().empty());
   shutdown_devices();
-  BOOST_TEST(layer_violations().empty());
+  BOOST_TEST(take_layer_violations().empty());
 }
 
 BOOST_AUTO_TEST_CASE(replay_child, *boost::unit_test::disabled()) {

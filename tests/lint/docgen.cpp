@@ -41,9 +41,10 @@ std::string environment_page() {
          refused + "\nNot supported yet, accepted, with a note of `tolk-run` when set:\n\n" + accepted +
          "\n"
          "Also read: `DEV`, an alias of `DEVICE`; `XDG_CACHE_HOME` and `HOME`, for the default of "
-         "`TOLK_CACHE_DIR`. A plugin may have settings of the form `TOLK_<PLUGIN>_*`. Any other variable "
-         "that "
-         "begins with `TOLK_` gives a warning, with the nearest known name.\n";
+         "`TOLK_CACHE_DIR`. The options of a plugin are settings of the form `TOLK_<PLUGIN>_<OPTION>`, which "
+         "its "
+         "own page lists, such as `TOLK_VULKAN_VALIDATE` in `../vulkan.md`. Any other variable that begins "
+         "with `TOLK_` gives a warning, with the nearest known name.\n";
 }
 
 std::string op_kind(tolk::Op op) {
@@ -230,7 +231,8 @@ std::string layers_page() {
       "caller gets an InternalError. A call in which the plugin breaks a rule answers `TOLK_E_INTERNAL`, "
       "and the caller gets a PluginError. Both carry the call, the rule and what was found, and are logged "
       "as an error; hints are logged as warnings and change nothing. Destroying in the wrong order is "
-      "logged and left undone. In a program, `layer_violations()` of `tolk/layers/layers.h` has the list.\n"
+      "logged and left undone. In a program, `take_layer_violations()` of `tolk/layers/layers.h` has the "
+      "list.\n"
       "\n"
       "Work counts as complete when somebody could know it: a wait or a blocking copy came back, an event "
       "was done, a timed launch returned, or a stream that waited for it was.\n"

@@ -2,10 +2,12 @@
 """What libtolk shows has a user: public.py ROOT BUILD [--list]
 
   - each header that tolk/tolk.h includes is included by name in an example or a tool
-  - each exported function or object is declared in such a header, or used by core, a tool, a plugin or an example
+  - each exported function or object is declared in such a header, or used by core, a tool, a plugin, an example, a benchmark or
+    the program that writes docs/
 
-"Used" is what the object files say, so templates and inline functions count for those who instantiate them. Exports known
-to fail are in unused_exports.txt; that list may only shrink. --list prints what it would hold."""
+"Used" is what the object files say, so templates and inline functions count for those who instantiate them; what such a
+function of a header calls is used as well, and so is the destructor of a class that somebody constructs. Exports known to
+fail are in unused_exports.txt; that list may only shrink. --list prints what it would hold."""
 
 import os
 import re
@@ -68,6 +70,17 @@ def variants(name):
     return {re.sub(r"([CD])[0-3]E", rf"\g<1>{n}E", name) for n in range(4)} | {name}
 
 
+def classes(names, kind):
+    """Mangled names of the classes whose constructors (kind C) or destructors (D) are among the names."""
+    return {m[1]: name for name in names if (m := re.match(rf"(_ZN.+){kind}[0-3]E", name))}
+
+
+def inline_calls(root):
+    """Names that functions in headers call: a name and a parenthesis where no declaration can begin."""
+    text = "".join(re.sub(r"//[^\n]*", "", read(path)) for path in find(f"{root}/core/tolk", (".h",)))
+    return set(re.findall(r"(?:[;{)(=,!?]|\breturn)\s*(\w+)\(", text))
+
+
 def qualified(demangled):
     """Parts of the name without parameters, template arguments and tags: tolk::Device::name(int) gives Device, name."""
     depth, out = 0, ""
@@ -86,20 +99,26 @@ def qualified(demangled):
 def unused_exports(root, build, public):
     declared = [set(re.findall(r"~?\w+", re.sub(r"//[^\n]*", "", read(f"{root}/core/{h}"))))
                 for h in public if os.path.exists(f"{root}/core/{h}")]
-    objects = [o for folder in ("core", "tools", "examples", "plugins") for o in find(f"{build}/{folder}", (".o",))]
+    folders = ("core", "tools", "examples", "plugins", "bench", "tests/lint")
+    objects = [o for folder in folders for o in find(f"{build}/{folder}", (".o",))]
     used, defined = symbols(objects)
     library = run("nm", "-DP", "--defined-only", f"{build}/lib/libtolk.so").splitlines()
     # Weak and unique names come from templates and inline functions; V and R beside classes are their tables.
     exported = [line.split(" ")[0] for line in library if line.split(" ")[1] in "TBD"]
     left = [name for name in exported if not variants(name) & used]
     # Uses in the file that defines a name are relocations; nm does not show them.
-    own, wanted = set(), set(left)
+    own, wanted = set(), set().union(*map(variants, left))
     for path in sorted({p for name in left for p in defined.get(name, [])}):
         own |= wanted & set(re.findall(r"^[0-9a-f]+ +[0-9a-f]+ +R_\w+ +[0-9a-f]+ +(\S+)", run("readelf", "-rW", path), re.M))
-    left = [name for name in left if name not in own]
+    left = [name for name in left if not variants(name) & own]
+    constructed = classes(used | own, "C")
+    left = [name for name in left if not classes([name], "D").keys() & constructed.keys()]
+    called = inline_calls(root)
     plain = run("c++filt", "--", *left).splitlines() if left else []
     for parts in sorted({tuple(qualified(name)) for name in plain}):
         member = len(parts) > 1 and parts[-2][0].isupper()
+        if parts[-1] in called - {"operator", *parts[:-1]}:  # a constructor's name also begins its declaration
+            continue
         if not any(set(parts[-2:] if member else parts[-1:]) <= words for words in declared):
             yield "::".join(parts)
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "thrown.h"
 #include "tolk/base/config.h"
 #include "tolk/device/registry.h"
 
@@ -68,20 +69,6 @@ inline std::vector<Device*> computing_devices() {
   devices.push_back(&device("CPU"));
 #endif
   return devices;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
-
-// The message of the error that `call` throws; empty when it throws none.
-template <typename E, typename F> std::string message_of(F&& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return {};
 }
 
 } // namespace tolk::test

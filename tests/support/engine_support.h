@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "one_buffer.h"
 #include "parse_kernel.h"
+#include "thrown.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/compile_linear.h"
 #include "tolk/engine/compile/program_table.h"
 #include "tolk/engine/run/binding.h"
 #include "tolk/engine/run/node_storage.h"
-#include "tolk/engine/run/resolve.h"
 #include "tolk/kernel/kernel_ir.h"
 #include "tolk/uop/build.h"
 
@@ -137,19 +138,6 @@ inline std::string value_kernel(const std::string& name) {
 
 inline MultiBufferRef shards_of(engine::BufferBinding& binding, const UOp& node) {
   return std::get<MultiBufferRef>(engine::resolve_buffer(binding, {}, node));
-}
-
-// Whether calling `body` throws an `Error` whose text contains `words`.
-template <class Error, class Body> std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-inline bool says(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
 }
 
 } // namespace tolk::test

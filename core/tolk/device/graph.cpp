@@ -134,8 +134,6 @@ void DeviceGraph::refuse(tolk_status status, std::string_view doing) {
                    status_name(status) + ")");
 }
 
-bool DeviceGraph::native() const { return table_->ability.native; }
-
 tolk_ref DeviceGraph::ref_of(Buffer& buffer) const {
   const tolk_ref ref = buffer.ref();
   return {table_->buffer(buffer.storage()), ref.offset, ref.size};

@@ -89,7 +89,6 @@ public:
   bool node_times(std::vector<uint64_t>& begin_ns, std::vector<uint64_t>& end_ns);
 
   size_t size() const { return nodes_.size(); }
-  bool native() const; // the plugin's graphs, not the host's
   // Double-buffered: updates go to two graphs of the plugin in turn, since they would wait for running launches. The inactive
   // one still has the buffers from before the last update.
   bool alternates() const { return alternates_; }

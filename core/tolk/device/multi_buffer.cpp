@@ -1,18 +1,8 @@
 #include "tolk/device/multi_buffer.h"
 
-#include <algorithm>
-
 #include "tolk/base/error.h"
-#include "tolk/device/registry.h"
 
 namespace tolk {
-
-MultiBufferRef MultiBuffer::create(std::span<const std::string> devices, DType dtype, uint64_t count,
-                                   BufferOptions options) {
-  std::vector<BufferRef> shards;
-  for (const std::string& name : devices) shards.push_back(make_buffer(device(name), dtype, count, options));
-  return of_bufs(std::move(shards));
-}
 
 MultiBufferRef MultiBuffer::of_bufs(std::vector<BufferRef> shards) {
   if (shards.empty()) throw InvalidArgument("a multi buffer requires at least one device");
@@ -28,14 +18,6 @@ MultiBufferRef MultiBuffer::view(DType dtype, uint64_t count, uint64_t byte_offs
   std::vector<BufferRef> views;
   for (const BufferRef& shard : shards_) views.push_back(view_buffer(shard, dtype, count, byte_offset));
   return of_bufs(std::move(views));
-}
-
-bool MultiBuffer::is_allocated() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const BufferRef& b) { return b->is_allocated(); });
-}
-
-void MultiBuffer::allocate() const {
-  for (const BufferRef& shard : shards_) shard->allocate();
 }
 
 void MultiBuffer::add_ref(int n) const {

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "tolk/base/api.h"
@@ -20,10 +18,6 @@ using MultiBufferRef = std::shared_ptr<const MultiBuffer>;
 // for each device can be done position by position. A device may occur twice.
 class TOLK_API MultiBuffer {
 public:
-  // One buffer of `count` elements for every position, devices opened by name. Throws InvalidArgument "multi
-  // buffer requires at least one device"; what device() and make_buffer throw.
-  static MultiBufferRef create(std::span<const std::string> devices, DType dtype, uint64_t count,
-                               BufferOptions options = {});
   // Throws InvalidArgument for an empty list, and "multi buffer requires matching sizes and dtypes".
   static MultiBufferRef of_bufs(std::vector<BufferRef> shards);
   // The same view of every shard; throws what view_buffer throws.
@@ -35,9 +29,7 @@ public:
   DType dtype() const { return shards_[0]->dtype(); }
   uint64_t count() const { return shards_[0]->count(); } // elements of one shard
   uint64_t bytes() const { return shards_[0]->bytes(); } // of one shard
-  bool is_allocated() const;                             // all of them
-  void allocate() const;
-  void add_ref(int n) const; // Buffer::add_ref of every shard
+  void add_ref(int n) const;                             // Buffer::add_ref of every shard
 
 private:
   explicit MultiBuffer(std::vector<BufferRef> shards) : shards_(std::move(shards)) {}

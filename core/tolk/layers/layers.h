@@ -42,13 +42,12 @@ struct LayerRule {
 };
 TOLK_API const std::vector<LayerRule>& layer_rules();
 
-// What `validate` found, oldest first, at most 1,000 of them. Each was also logged as an error, or as a
-// warning when its side is Hint.
+// What `validate` found. Each was also logged as an error, or as a warning when its side is Hint.
 struct Violation {
   std::string rule, plugin, call, text;
   LayerSide side;
 };
-TOLK_API std::vector<Violation> layer_violations();
-TOLK_API void clear_layer_violations();
+// Those since the last call, oldest first, at most 1,000. Any thread.
+TOLK_API std::vector<Violation> take_layer_violations();
 
 } // namespace tolk

@@ -334,15 +334,12 @@ tolk_status RecordLayer::stream_synchronize(tolk_stream* stream, uint64_t timeou
 
 tolk_status RecordLayer::stream_wait(tolk_stream* stream, tolk_event* event) {
   auto lock = hold();
-  tolk_status status = next->stream_wait(stream, event);
-  StreamRef s = progress(stream);
-  auto e = events_.find(event);
-  if (status != TOLK_OK || !s || e == events_.end()) return status;
-  r_->write(Kind::StreamWait, call().number(number(streams_, stream)).number(e->second.number));
-  const uint64_t position = ++s->submitted;
-  if (e->second.stream && e->second.stream != s && e->second.stream->completed < e->second.position)
-    s->joins.push_back({position, e->second.stream, e->second.position});
-  return status;
+  return noted(next->stream_wait(stream, event), stream, event, [&](const StreamRef& s, EventState& e) {
+    r_->write(Kind::StreamWait, call().number(number(streams_, stream)).number(e.number));
+    const uint64_t position = ++s->submitted;
+    if (e.stream && e.stream != s && e.stream->completed < e.position)
+      s->joins.push_back({position, e.stream, e.position});
+  });
 }
 
 tolk_status RecordLayer::stream_event_create(tolk_device* device, uint32_t flags, tolk_event** out) {
@@ -357,14 +354,12 @@ tolk_status RecordLayer::stream_event_create(tolk_device* device, uint32_t flags
 
 tolk_status RecordLayer::stream_event_record(tolk_event* event, tolk_stream* stream) {
   auto lock = hold();
-  tolk_status status = next->stream_event_record(event, stream);
-  StreamRef s = progress(stream);
-  auto e = events_.find(event);
-  if (status != TOLK_OK || !s || e == events_.end()) return status;
-  r_->write(Kind::EventRecord, call().number(e->second.number).number(number(streams_, stream)));
-  e->second.stream = s;
-  e->second.position = ++s->submitted;
-  return status;
+  return noted(next->stream_event_record(event, stream), stream, event,
+               [&](const StreamRef& s, EventState& e) {
+                 r_->write(Kind::EventRecord, call().number(e.number).number(number(streams_, stream)));
+                 e.stream = s;
+                 e.position = ++s->submitted;
+               });
 }
 
 tolk_status RecordLayer::stream_event_query(tolk_event* event) {

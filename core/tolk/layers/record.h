@@ -181,6 +181,14 @@ private:
     auto it = streams_.find(stream);
     return it == streams_.end() ? nullptr : it->second.progress;
   }
+  // Calls `note` when a call with this answer is to be recorded: it succeeded, on a stream and an event that are known.
+  template <typename F>
+  tolk_status noted(tolk_status status, tolk_stream* stream, tolk_event* event, const F& note) {
+    StreamRef s = progress(stream);
+    auto e = events_.find(event);
+    if (status == TOLK_OK && s && e != events_.end()) note(s, e->second);
+    return status;
+  }
   Payload& put_launch(Payload& p, const tolk_launch& launch);
   static void put_list(Payload& p, const uint32_t* first, uint32_t count) {
     p.number(count);

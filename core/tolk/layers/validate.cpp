@@ -2,6 +2,7 @@
 
 #include <cfenv>
 #include <cstring>
+#include <utility>
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
@@ -27,14 +28,9 @@ Found& found() {
 
 } // namespace
 
-std::vector<Violation> layer_violations() {
+std::vector<Violation> take_layer_violations() {
   std::lock_guard lock(found().mutex);
-  return found().violations;
-}
-
-void clear_layer_violations() {
-  std::lock_guard lock(found().mutex);
-  found().violations.clear();
+  return std::exchange(found().violations, {});
 }
 
 std::unique_ptr<Layer> make_validate_layer(const LayerSubject& subject) {

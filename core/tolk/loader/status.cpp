@@ -38,7 +38,6 @@ thread_local KeptText kept;
 } // namespace
 
 const char* status_name(tolk_status status) { return row(status).name; }
-const char* status_meaning(tolk_status status) { return row(status).meaning; }
 
 void keep_error_text(tolk_status status, const char* text) {
   kept.status = status;

@@ -10,9 +10,8 @@
 
 namespace tolk {
 
-// "TOLK_E_LIMIT" and "a stated limit was exceeded"; codes that no header knows read as TOLK_E_INTERNAL.
+// "TOLK_E_LIMIT"; codes that no header knows read as TOLK_E_INTERNAL.
 TOLK_API const char* status_name(tolk_status status);
-TOLK_API const char* status_meaning(tolk_status status);
 
 // The sentence that the plugin gave for `status` on this thread, else the code's meaning; forgets the
 // sentence.

@@ -19,19 +19,7 @@ constexpr uint64_t kLocalAlign = 64;
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kLocalAlign - 1) / kLocalAlign * kLocalAlign; }
 
-uint64_t local_bytes_before(const KernelIR& kernel, uint32_t end) {
-  uint64_t bytes = 0;
-  for (uint32_t k = 0; k < end; ++k) {
-    const tolk_ir_op& op = kernel.ops[k];
-    if (op.opcode == TOLK_IR_DEFINE_LOCAL)
-      bytes += aligned(storage_bytes(static_cast<DType>(op.dtype), kernel.attr(op)));
-  }
-  return bytes;
-}
-
 } // namespace
-
-std::span<const Renderer> renderers() { return kRenderers; }
 
 const Renderer* find_renderer(const tolk_target& target) {
   for (const Renderer& renderer : kRenderers) {
@@ -51,10 +39,12 @@ uint32_t first_renderable(std::span<const tolk_target> targets) {
   return 0;
 }
 
-uint64_t local_storage_offset(const KernelIR& kernel, uint32_t op) { return local_bytes_before(kernel, op); }
-
-uint64_t local_storage_bytes(const KernelIR& kernel) {
-  return local_bytes_before(kernel, static_cast<uint32_t>(kernel.ops.size()));
+uint64_t local_storage_offset(const KernelIR& kernel, uint32_t op) {
+  uint64_t bytes = 0;
+  for (const tolk_ir_op& before : std::span(kernel.ops).first(op))
+    if (before.opcode == TOLK_IR_DEFINE_LOCAL)
+      bytes += aligned(storage_bytes(static_cast<DType>(before.dtype), kernel.attr(before)));
+  return bytes;
 }
 
 } // namespace tolk

@@ -38,16 +38,13 @@ struct Renderer {
   std::string (*render)(const KernelIR& kernel, const RenderOptions& options);
 };
 
-// All renderers, in a fixed order.
-TOLK_API std::span<const Renderer> renderers();
 // The renderer of a target's kind and dialect, whose version is in the target's range; or nullptr.
 TOLK_API const Renderer* find_renderer(const tolk_target& target);
 // Index of the first target that has a renderer; 0 when none has.
 TOLK_API uint32_t first_renderable(std::span<const tolk_target> targets);
 
-// Byte offset of a DEFINE_LOCAL (`op`, its number) in the work-group storage, and the size of all of it:
-// every DEFINE_LOCAL in order, each at a multiple of 64. ProgramInfo.shared_bytes is this size.
+// Byte offset of a DEFINE_LOCAL (`op`, its number) in the work-group storage, which holds every DEFINE_LOCAL in
+// order, each at a multiple of 64. For the number of operations it is the size of all, ProgramInfo.shared_bytes.
 TOLK_API uint64_t local_storage_offset(const KernelIR& kernel, uint32_t op);
-TOLK_API uint64_t local_storage_bytes(const KernelIR& kernel);
 
 } // namespace tolk

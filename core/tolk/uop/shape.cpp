@@ -46,36 +46,31 @@ template <typename F, typename G> SInt combine(const SInt& a, const SInt& b, F o
   // Canonical, so that equal sizes are equal nodes.
   return SInt(simplify(on_nodes(a.uop(), b.uop())));
 }
+// `overflows` stores the result and says whether it wrapped.
+template <typename F, typename G>
+SInt checked(const SInt& a, const char* op, const SInt& b, F overflows, G on_nodes) {
+  auto on_ints = [&](int64_t x, int64_t y) {
+    int64_t result;
+    if (overflows(x, y, &result)) overflow(x, op, y);
+    return result;
+  };
+  return combine(a, b, on_ints, on_nodes);
+}
 } // namespace
 
 SInt operator+(const SInt& a, const SInt& b) {
-  return combine(
-      a, b,
-      [](int64_t x, int64_t y) {
-        int64_t sum;
-        if (__builtin_add_overflow(x, y, &sum)) overflow(x, "+", y);
-        return sum;
-      },
+  return checked(
+      a, "+", b, [](int64_t x, int64_t y, int64_t* sum) { return __builtin_add_overflow(x, y, sum); },
       [](const UOp& x, const UOp& y) { return x + y; });
 }
 SInt operator-(const SInt& a, const SInt& b) {
-  return combine(
-      a, b,
-      [](int64_t x, int64_t y) {
-        int64_t difference;
-        if (__builtin_sub_overflow(x, y, &difference)) overflow(x, "-", y);
-        return difference;
-      },
+  return checked(
+      a, "-", b, [](int64_t x, int64_t y, int64_t* rest) { return __builtin_sub_overflow(x, y, rest); },
       [](const UOp& x, const UOp& y) { return x - y; });
 }
 SInt operator*(const SInt& a, const SInt& b) {
-  return combine(
-      a, b,
-      [](int64_t x, int64_t y) {
-        int64_t product;
-        if (__builtin_mul_overflow(x, y, &product)) overflow(x, "*", y);
-        return product;
-      },
+  return checked(
+      a, "*", b, [](int64_t x, int64_t y, int64_t* product) { return __builtin_mul_overflow(x, y, product); },
       [](const UOp& x, const UOp& y) { return x * y; });
 }
 SInt floordiv(const SInt& a, const SInt& b) {

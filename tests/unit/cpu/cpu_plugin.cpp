@@ -123,7 +123,7 @@ tolk_source source_for(const std::string& text, const KernelIR& kernel) {
   s.params = kernel.params.data();
   s.param_count = static_cast<uint32_t>(kernel.params.size());
   s.local[0] = s.local[1] = s.local[2] = 1;
-  s.shared_bytes = local_storage_bytes(kernel);
+  s.shared_bytes = local_storage_offset(kernel, uint32_t(kernel.ops.size()));
   return s;
 }
 

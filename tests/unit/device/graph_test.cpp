@@ -95,7 +95,7 @@ BOOST_DATA_TEST_CASE(a_host_graph_runs_in_dependency_order_and_takes_changes,
   ProgramRef add = kernel(d, "add 1", 1, true), copy = kernel(d, "copy", 2, false);
   BufferRef a = filled(d, 1), b = filled(d, 0), c = filled(d, 0), other = filled(d, 50);
   DeviceGraph g({&d});
-  BOOST_TEST(!g.native());
+  BOOST_TEST(!graph_ability(d).native);
   uint32_t n0 = add_node(g, add, {a.get()}, {2});                // a += 3
   uint32_t n1 = add_node(g, copy, {b.get(), a.get()}, {}, {n0}); // b = a
   uint32_t n2 = g.add_copy(*c, *b, {{n1}});
@@ -221,7 +221,6 @@ BOOST_AUTO_TEST_CASE(the_null_device_counts_launches_and_changes) {
   BufferRef a = filled(d, 1), b = filled(d, 2), c = filled(d, 3);
   NullCounters before = null_counters();
   DeviceGraph g({&d});
-  BOOST_TEST(g.native());
   uint32_t last = 0;
   for (uint32_t i = 0; i < 10; i++) last = add_node(g, k, {a.get()}, {int64_t(i)}, {}, {3, 1, 1});
   uint32_t copy = g.add_copy(*b, *a, {{last}});

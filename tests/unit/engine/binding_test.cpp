@@ -16,13 +16,18 @@ UOp ints(int64_t slot, int64_t count, const std::string& where = "NULL") {
 }
 BufferRef single(const AnyBuffer& b) { return std::get<BufferRef>(b); }
 MultiBufferRef multi(const AnyBuffer& b) { return std::get<MultiBufferRef>(b); }
+MultiBufferRef on_devices(const std::vector<std::string>& names) {
+  std::vector<BufferRef> shards;
+  for (const std::string& name : names) shards.push_back(make_buffer(device(name), DType::I32, 4));
+  return MultiBuffer::of_bufs(shards);
+}
 
 } // namespace
 
 BOOST_AUTO_TEST_CASE(a_buffer_is_single_or_multi, *boost::unit_test::label("R-20")) {
   AnyBuffer one = make_buffer(ambient(), DType::I32, 4);
   std::vector<std::string> names = {"NULL:1", "NULL:2"};
-  AnyBuffer two = MultiBuffer::create(names, DType::I32, 4);
+  AnyBuffer two = on_devices(names);
   auto positions = [](const AnyBuffer& b) {
     struct Visitor {
       size_t operator()(const BufferRef&) { return 1; }
@@ -36,22 +41,15 @@ BOOST_AUTO_TEST_CASE(a_buffer_is_single_or_multi, *boost::unit_test::label("R-20
 }
 
 BOOST_AUTO_TEST_CASE(multi_buffers_have_shards_of_one_size) {
-  BOOST_TEST(says(error_of<InvalidArgument>([] { MultiBuffer::create({}, DType::I32, 4); }),
-                  "multi buffer requires at least one device"));
-  BOOST_TEST(says(error_of<InvalidArgument>([] { MultiBuffer::of_bufs({}); }), "at least one device"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([] { MultiBuffer::of_bufs({}); }), "at least one device"));
   BufferRef a = make_buffer(ambient(), DType::I32, 4);
   for (const BufferRef& b : {make_buffer(ambient(), DType::I32, 5), make_buffer(ambient(), DType::F32, 4)})
-    BOOST_TEST(says(error_of<InvalidArgument>([&] { MultiBuffer::of_bufs({a, b}); }),
-                    "multi buffer requires matching sizes and dtypes"));
+    BOOST_TEST(contains(message_of<InvalidArgument>([&] { MultiBuffer::of_bufs({a, b}); }),
+                        "multi buffer requires matching sizes and dtypes"));
   // A device may occur twice: two buffers.
   std::vector<std::string> twice = {"NULL", "NULL"};
-  MultiBufferRef m = MultiBuffer::create(twice, DType::I32, 4);
+  MultiBufferRef m = on_devices(twice);
   BOOST_TEST(m->shard(0)->id() != m->shard(1)->id());
-  BOOST_TEST((!m->is_allocated()));
-  m->shard(0)->allocate();
-  BOOST_TEST((!m->is_allocated()));
-  m->allocate();
-  BOOST_TEST(m->is_allocated());
   MultiBufferRef view = m->view(DType::U8, 4, 8);
   BOOST_TEST(view->shard(1)->base_id() == m->shard(1)->id());
   BOOST_TEST(view->shard(1)->offset() == 8U);
@@ -94,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_binding_seeds_finds_removes_and_clears, *boost::unit_test
   UOp a = ints(fresh_internal_slot(), 4), b = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2"),
       c = ints(fresh_internal_slot(), 4);
   BufferRef buffer = make_buffer(ambient(), DType::I32, 4);
-  MultiBufferRef shards = MultiBuffer::create(names, DType::I32, 4);
+  MultiBufferRef shards = on_devices(names);
   uint64_t epoch = binding.epoch();
   binding.seed(a, buffer);
   BOOST_TEST(binding.epoch() > epoch);
@@ -102,10 +100,8 @@ BOOST_AUTO_TEST_CASE(a_binding_seeds_finds_removes_and_clears, *boost::unit_test
   binding.seed(b, shards);
   BOOST_TEST(binding.epoch() > epoch);
   BOOST_TEST((binding.mem(a) && binding.mem(b) && !binding.mem(c)));
-  BOOST_TEST((binding.find_buffer(c) == nullptr && binding.find_opt(c) == nullptr));
-  BOOST_TEST(binding.find_opt(a)->id() == buffer->id());
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { binding.find_opt(b); }),
-                  "node is bound to a multi-device buffer"));
+  BOOST_TEST(binding.find_buffer(c) == nullptr);
+  BOOST_TEST(single(*binding.find_buffer(a))->id() == buffer->id());
   epoch = binding.epoch();
   binding.buffer_of_node(c);
   BOOST_TEST(binding.epoch() == epoch); // making storage changes nothing that was resolved
@@ -215,8 +211,8 @@ BOOST_AUTO_TEST_CASE(mselect_is_one_shard, *boost::unit_test::label("R-31")) {
   UOp a = ints(fresh_internal_slot(), 4, "NULL:1"), b = ints(fresh_internal_slot(), 4, "NULL:2");
   std::vector<UOp> both = {a, b};
   BOOST_TEST(resolve(binding, {}, mselect(mstack(both), 1))->id() == resolve(binding, {}, b)->id());
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, mselect(mstack(both), 2)); }),
-                  "MSELECT index 2 out of range 2"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { resolve(binding, {}, mselect(mstack(both), 2)); }),
+                      "MSELECT index 2 out of range 2"));
 }
 
 BOOST_AUTO_TEST_CASE(mstack_joins_in_order, *boost::unit_test::label("R-32")) {
@@ -227,37 +223,35 @@ BOOST_AUTO_TEST_CASE(mstack_joins_in_order, *boost::unit_test::label("R-32")) {
   BOOST_TEST((m->shard(0)->id() == resolve(binding, {}, b)->id() &&
               m->shard(1)->id() == resolve(binding, {}, a)->id()));
   std::vector<UOp> nested = {ints(fresh_internal_slot(), 4, "NULL:1,NULL:2")};
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve_buffer(binding, {}, mstack(nested)); }),
-                  "MSTACK of a multi-device buffer"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { resolve_buffer(binding, {}, mstack(nested)); }),
+                      "MSTACK of a multi-device buffer"));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_resolved, *boost::unit_test::label("R-33")) {
   BufferBinding binding(ambient());
   UOp base = ints(fresh_internal_slot(), 4);
   auto refused = [&](const UOp& node, const ExecContext& context = {}) {
-    return error_of<InvalidArgument>([&] { resolve_buffer(binding, context, node); });
+    return message_of<InvalidArgument>([&] { resolve_buffer(binding, context, node); });
   };
-  BOOST_TEST(says(refused(param_node(0, DType::I32, 4)), "unbound PARAM"));
-  BOOST_TEST(says(refused(param_node(1, DType::I32, 4), {.input_uops = {base}}), "unbound PARAM"));
-  BOOST_TEST(says(refused(param_node(-1, DType::I32, 4), {.input_uops = {base}}), "unbound PARAM"));
+  BOOST_TEST(contains(refused(param_node(0, DType::I32, 4)), "unbound PARAM"));
+  BOOST_TEST(contains(refused(param_node(1, DType::I32, 4), {.input_uops = {base}}), "unbound PARAM"));
+  BOOST_TEST(contains(refused(param_node(-1, DType::I32, 4), {.input_uops = {base}}), "unbound PARAM"));
   UOp symbolic = make(Op::SLICE, DType::I32, {base, variable("i", 0, 3)}, Arg({0, 1}));
-  BOOST_TEST(says(refused(symbolic), "symbolic SLICE offset"));
-  BOOST_TEST(says(refused(alu(Op::ADD, base, base)), "cannot resolve ADD"));
-  BOOST_TEST(says(refused(variable("i", 0, 3)), "cannot resolve VAR"));
+  BOOST_TEST(contains(refused(symbolic), "symbolic SLICE offset"));
+  BOOST_TEST(contains(refused(alu(Op::ADD, base, base)), "cannot resolve ADD"));
+  BOOST_TEST(contains(refused(variable("i", 0, 3)), "cannot resolve VAR"));
 }
 
-BOOST_AUTO_TEST_CASE(resolve_gives_one_buffer, *boost::unit_test::label("R-34")) {
-  BufferBinding binding(ambient());
-  UOp node = ints(fresh_internal_slot(), 4, "NULL:1,NULL:2");
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, node); }),
-                  "multi-device buffer in a single-device context"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { resolve(binding, {}, node); }),
-                  "multi-device buffer in a single-device context"));
+BOOST_AUTO_TEST_CASE(storage_on_two_devices_is_no_single_buffer, *boost::unit_test::label("R-34")) {
+  UOp node = ints(fresh_user_slot(), 4, "NULL:1,NULL:2");
+  set_buffer(node, make_storage(node, &ambient()));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { buffer_of(node); }),
+                      "multi-device buffer in a single-device context"));
 }
 
 BOOST_AUTO_TEST_CASE(mselect_of_a_single_buffer, *boost::unit_test::label("MD-17")) {
   BufferBinding binding(ambient());
-  BOOST_TEST(says(
-      error_of<InvalidArgument>([&] { resolve(binding, {}, mselect(ints(fresh_internal_slot(), 4), 0)); }),
+  BOOST_TEST(contains(
+      message_of<InvalidArgument>([&] { resolve(binding, {}, mselect(ints(fresh_internal_slot(), 4), 0)); }),
       "MSELECT of a single-device buffer"));
 }

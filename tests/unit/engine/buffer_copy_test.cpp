@@ -99,8 +99,9 @@ BOOST_AUTO_TEST_CASE(size_or_dtype_mismatch, *boost::unit_test::label("R-13")) {
   BufferRef four = make_buffer(d, DType::I32, 4), eight = make_buffer(d, DType::I32, 8),
             floats = make_buffer(d, DType::F32, 4);
   for (const BufferRef& other : {eight, floats})
-    BOOST_TEST(says(error_of<InvalidArgument>([&] { runner.exec(std::vector<BufferRef>{four, other}); }),
-                    "buffer copy: size or dtype mismatch"));
+    BOOST_TEST(
+        contains(message_of<InvalidArgument>([&] { runner.exec(std::vector<BufferRef>{four, other}); }),
+                 "buffer copy: size or dtype mismatch"));
   BOOST_TEST((!four->is_allocated() && !eight->is_allocated() && !floats->is_allocated()));
 }
 
@@ -109,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_copy_has_two_buffers, *boost::unit_test::label("R-14")) {
   Runner runner = buffer_copy(d, 16, "NULL", "NULL");
   BufferRef b = make_buffer(d, DType::I32, 4);
   for (const std::vector<BufferRef>& wrong : {std::vector{b}, std::vector{b, b, b}})
-    BOOST_TEST(says(error_of<InvalidArgument>([&] { runner.exec(wrong); }), "expected exactly two buffers"));
+    BOOST_TEST(
+        contains(message_of<InvalidArgument>([&] { runner.exec(wrong); }), "expected exactly two buffers"));
 }
 
 BOOST_AUTO_TEST_CASE(overlapping_ranges_copy_as_if_over_the_side) {

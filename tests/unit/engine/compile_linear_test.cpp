@@ -40,8 +40,9 @@ BOOST_AUTO_TEST_CASE(sinks_become_programs, *boost::unit_test::label("R-15")) {
   // Idempotent; the ambient compiler is not asked again.
   BOOST_TEST((compile_linear(device("INTERP"), stub.function(), compiled) == compiled));
   BOOST_TEST(stub.calls == 1);
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { compile_linear(device("INTERP"), {}, add_sink(4, 1)); }),
-                  "expected LINEAR"));
+  BOOST_TEST(
+      contains(message_of<InvalidArgument>([&] { compile_linear(device("INTERP"), {}, add_sink(4, 1)); }),
+               "expected LINEAR"));
 #ifdef TOLK_TEST_HAS_CPU
   // Where the device takes source text; and the compiled program computes what the SINK says.
   UOp in_text = int_storage({1, 2, 3, 4}, "CPU"), out_text = new_ints(4, "CPU");
@@ -122,22 +123,22 @@ BOOST_AUTO_TEST_CASE(what_to_program_returns_is_checked) {
   clear_caches();
   UOp a = new_ints(4, "INTERP"), b = new_ints(4, "INTERP");
   UOp linear = linear_of({add_call(a, b, 77)});
-  BOOST_TEST(says(error_of<InvalidArgument>([&] {
-                    compile_linear(
-                        device("INTERP"), [](Device&, const UOp& sink, bool) { return sink; }, linear);
-                  }),
-                  "to_program returned SINK"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] {
+                        compile_linear(
+                            device("INTERP"), [](Device&, const UOp& sink, bool) { return sink; }, linear);
+                      }),
+                      "to_program returned SINK"));
   auto no_code = [](Device& d, const UOp& sink, bool) {
     ProgramEntry entry;
     entry.sink = sink, entry.device = d.name();
     return program_node(entry);
   };
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { compile_linear(device("INTERP"), no_code, linear); }),
-                  "to_program returned PROGRAM"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] {
-                    get_runtime(device("INTERP"), no_code(device("INTERP"), add_sink(4, 77), false));
-                  }),
-                  "PROGRAM is missing its compiled binary"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { compile_linear(device("INTERP"), no_code, linear); }),
+                      "to_program returned PROGRAM"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] {
+                        get_runtime(device("INTERP"), no_code(device("INTERP"), add_sink(4, 77), false));
+                      }),
+                      "PROGRAM is missing its compiled binary"));
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_fails_leaves_its_siblings) {
@@ -151,8 +152,9 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_fails_leaves_its_siblings) {
     if (broken && calls >= 2) throw CompileError("kernel number " + std::to_string(calls));
     return to_program(d, sink, alias);
   };
-  BOOST_TEST(says(error_of<CompileError>([&] { compile_linear(device("INTERP"), make_program, linear); }),
-                  "kernel number 2")); // the first in the order of the calls
+  BOOST_TEST(
+      contains(message_of<CompileError>([&] { compile_linear(device("INTERP"), make_program, linear); }),
+               "kernel number 2")); // the first in the order of the calls
   broken = false, calls = 0;
   compile_linear(device("INTERP"), make_program, linear);
   BOOST_TEST(calls == 2);
@@ -164,7 +166,7 @@ BOOST_AUTO_TEST_CASE(equal_programs_are_one_node) {
   BOOST_TEST((a == b));
   BOOST_TEST((to_program(d, add_sink(6, 1), true) != a));
   BOOST_TEST((to_program(device("INTERP:1"), add_sink(6, 1), false) != a));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { program_entry(add_sink(6, 1)); }), "PROGRAM"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { program_entry(add_sink(6, 1)); }), "PROGRAM"));
 }
 
 BOOST_AUTO_TEST_CASE(the_program_table_forgets_what_no_node_holds) {
@@ -246,6 +248,7 @@ BOOST_AUTO_TEST_CASE(equal_methods_need_no_compiler_again, *boost::unit_test::la
   BOOST_TEST(x.counters().compile == compiles);
   // The switch works: another kernel cannot be compiled.
   UOp other = alu(Op::MUL, a, b);
-  BOOST_TEST(says(error_of<CompileError>([&] { realize(std::span(&other, 1), where); }), "switched off"));
+  BOOST_TEST(
+      contains(message_of<CompileError>([&] { realize(std::span(&other, 1), where); }), "switched off"));
   x.reset();
 }

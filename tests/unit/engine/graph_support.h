@@ -10,8 +10,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "one_buffer.h"
 #include "parse_kernel.h"
 #include "test_backend.h"
+#include "thrown.h"
 #include "tolk/base/config.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/compile/compile_linear.h"
@@ -216,15 +218,5 @@ inline Config with(const std::function<void(Config&)>& change) {
   change(config);
   return config;
 }
-
-template <typename E, typename F> std::string message_of(F&& run) {
-  try {
-    run();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return {};
-}
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 } // namespace tolk::test

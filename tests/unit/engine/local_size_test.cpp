@@ -134,10 +134,10 @@ BOOST_AUTO_TEST_CASE(when_every_trial_fails, *boost::unit_test::label("R-07")) {
     throw DeviceError("boom");
   };
   auto no_time = [](std::span<const BufferRef>, Size, Size) -> std::optional<double> { return {}; };
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { optimize_local_size(problem({8}), fails); }),
-                  "all optimize_local_size exec failed"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { optimize_local_size(problem({8}), no_time); }),
-                  "all optimize_local_size exec failed"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { optimize_local_size(problem({8}), fails); }),
+                      "all optimize_local_size exec failed"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { optimize_local_size(problem({8}), no_time); }),
+                      "all optimize_local_size exec failed"));
 }
 
 BOOST_AUTO_TEST_CASE(sizes_that_fail_lose, *boost::unit_test::label("R-08")) {

@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(a_jit_linear_is_compiled_already, *boost::unit_test::label(
   run_linear(d, stub.function(), binding, jit, {.jit = true});
   BOOST_TEST(stub.calls == before);
   BOOST_TEST((ints_of(b) == std::vector<int32_t>{8, 9}));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear, {.jit = true}); }),
-                  "uncompiled kernel in a jit linear"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { run_linear(binding, linear, {.jit = true}); }),
+                      "uncompiled kernel in a jit linear"));
 }
 
 BOOST_AUTO_TEST_CASE(sizes_and_values_come_from_the_program, *boost::unit_test::label("R-37")) {
@@ -83,12 +83,13 @@ BOOST_AUTO_TEST_CASE(sizes_and_values_come_from_the_program, *boost::unit_test::
   run_linear(binding, linear, {.var_vals = {{"n", 8}}});
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{8}));
   // Outside of what it was compiled for, and names that are the engine's.
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"n", 101}}}); }),
-                  "\"n\" is 101"));
+  BOOST_TEST(
+      contains(message_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"n", 101}}}); }),
+               "\"n\" is 101"));
   for (const char* name : {"core_id", "_device_num"})
-    BOOST_TEST(says(
-        error_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"n", 1}, {name, 1}}}); }),
-        name));
+    BOOST_TEST(contains(message_of<InvalidArgument>(
+                            [&] { run_linear(binding, linear, {.var_vals = {{"n", 1}, {name, 1}}}); }),
+                        name));
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{8}));
 }
 
@@ -117,11 +118,12 @@ BOOST_AUTO_TEST_CASE(symbolic_sizes_follow_the_variables) {
   uint64_t before = x.counters(d).launches;
   run_linear(binding, linear, {.var_vals = {{"n", 0}, {"m", 0}}});
   BOOST_TEST(x.counters(d).launches == before);
-  BOOST_TEST(says(
-      error_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"n", 0}, {"m", -4}}}); }),
+  BOOST_TEST(contains(
+      message_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"n", 0}, {"m", -4}}}); }),
       "size -4"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"m", 1}}}); }),
-                  "unbound variable \"n\""));
+  BOOST_TEST(
+      contains(message_of<InvalidArgument>([&] { run_linear(binding, linear, {.var_vals = {{"m", 1}}}); }),
+               "unbound variable \"n\""));
 }
 
 BOOST_AUTO_TEST_CASE(a_binary_is_loaded_once_for_each_device, *boost::unit_test::label("R-38")) {
@@ -190,15 +192,15 @@ BOOST_AUTO_TEST_CASE(a_list_is_checked_before_anything_runs, *boost::unit_test::
   UOp unknown = call_of(make(Op::CUSTOM_FUNCTION, DType::Void, {}, Arg({}, {"frobnicate"})), {b, a});
   BufferBinding binding(d);
   auto refused = [&](const UOp& bad, const RunOptions& options = {}) {
-    return error_of<InvalidArgument>([&] { run_linear(binding, linear_of({good, bad}), options); });
+    return message_of<InvalidArgument>([&] { run_linear(binding, linear_of({good, bad}), options); });
   };
-  BOOST_TEST(says(refused(add_sink(2, 1)), "expected CALL, got SINK"));
-  BOOST_TEST(says(refused(unknown), "unexpected call body CUSTOM_FUNCTION"));
-  BOOST_TEST(says(refused(unknown), "frobnicate"));
-  BOOST_TEST(says(refused(call_of(copy_to(a, d.name()), {b, a, a})), "malformed COPY call"));
-  BOOST_TEST(says(refused(add_call(b, param_node(0, DType::I32, 2, d.name()), 1)), "unbound PARAM"));
-  BOOST_TEST(says(refused(add_call(b, new_ints(2, tb().open_name()), 1)), "argument 1 is on"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, good); }), "expected LINEAR"));
+  BOOST_TEST(contains(refused(add_sink(2, 1)), "expected CALL, got SINK"));
+  BOOST_TEST(contains(refused(unknown), "unexpected call body CUSTOM_FUNCTION"));
+  BOOST_TEST(contains(refused(unknown), "frobnicate"));
+  BOOST_TEST(contains(refused(call_of(copy_to(a, d.name()), {b, a, a})), "malformed COPY call"));
+  BOOST_TEST(contains(refused(add_call(b, param_node(0, DType::I32, 2, d.name()), 1)), "unbound PARAM"));
+  BOOST_TEST(contains(refused(add_call(b, new_ints(2, tb().open_name()), 1)), "argument 1 is on"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { run_linear(binding, good); }), "expected LINEAR"));
   BOOST_TEST(x.counters().launches == 0U);
 }
 
@@ -209,10 +211,10 @@ BOOST_AUTO_TEST_CASE(a_missing_value_is_named_with_its_kernel, *boost::unit_test
   UOp a = int_storage({1, 2}, d.name()), b = new_ints(2, d.name());
   UOp program = flat_program(d, {.text = value_kernel("needs_n"), .vars = {{"n", DType::I32, 0, 100}}});
   BufferBinding binding(d);
-  std::string text = error_of<InvalidArgument>([&] {
+  std::string text = message_of<InvalidArgument>([&] {
     run_linear(binding, linear_of({add_call(b, a, 5), call_of(program, {b})}), {.var_vals = {{"m", 1}}});
   });
-  BOOST_TEST(says(text, "unbound variable \"n\" used by needs_n"));
+  BOOST_TEST(contains(text, "unbound variable \"n\" used by needs_n"));
   BOOST_TEST(x.counters().launches == 0U);
 }
 
@@ -225,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_failure_keeps_what_ran_before) {
   int64_t before = GlobalCounters::get().kernel_count;
   BufferBinding binding(d);
   UOp linear = linear_of({add_call(b, a, 5), add_call(c, b, 6), add_call(a, c, 7)});
-  BOOST_TEST(says(error_of<DeviceError>([&] { run_linear(binding, linear); }), "boom"));
+  BOOST_TEST(contains(message_of<DeviceError>([&] { run_linear(binding, linear); }), "boom"));
   BOOST_TEST((ints_of(b) == std::vector<int32_t>{6, 7}));
   BOOST_TEST((ints_of(a) == std::vector<int32_t>{1, 2}));
   BOOST_TEST(GlobalCounters::get().kernel_count == before + 1);
@@ -244,10 +246,10 @@ BOOST_AUTO_TEST_CASE(inputs_are_new_at_every_run) {
   }
   run_linear(binding, linear, {.input_overlay = {AnyBuffer(int_buffer(d, {70, 80}))}});
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{71, 81}));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear); }), "unbound PARAM"));
+  BOOST_TEST(contains(message_of<InvalidArgument>([&] { run_linear(binding, linear); }), "unbound PARAM"));
   binding.seed(out, int_buffer(d, {0, 0}));
   run_linear(binding, linear, {.input_uops = {int_storage({1, 2}, d.name())}});
-  BOOST_TEST((ints_of(binding.find_opt(out)) == std::vector<int32_t>{2, 3}));
+  BOOST_TEST((ints_of(resolve(binding, {}, out)) == std::vector<int32_t>{2, 3}));
   BOOST_TEST((ints_of(out) == std::vector<int32_t>{71, 81}));
 }
 

@@ -57,7 +57,6 @@ BOOST_AUTO_TEST_CASE(multi_device_copies_go_pair_by_pair, *boost::unit_test::lab
       far = internal_ints(2, y1 + "," + y2), source = int_storage({9, 8}, x1);
   BufferBinding binding(device(x1));
   MultiBufferRef shards = shards_of(binding, from);
-  shards->allocate();
   std::vector<int32_t> first = {1, 2}, second = {3, 4};
   shards->shard(0)->copy_in(std::as_bytes(std::span(first)));
   shards->shard(1)->copy_in(std::as_bytes(std::span(second)));
@@ -74,9 +73,9 @@ BOOST_AUTO_TEST_CASE(multi_device_copies_go_pair_by_pair, *boost::unit_test::lab
   run_linear(binding, linear_of({copy_call(far, source)}));
   for (size_t j = 0; j < 2; ++j)
     BOOST_TEST((ints_of(shards_of(binding, far)->shard(j)) == std::vector<int32_t>{9, 8}));
-  BOOST_TEST(
-      says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({copy_call(source, from)})); }),
-           "mixed single and multi-device buffers"));
+  BOOST_TEST(contains(
+      message_of<InvalidArgument>([&] { run_linear(binding, linear_of({copy_call(source, from)})); }),
+      "mixed single and multi-device buffers"));
 }
 
 BOOST_AUTO_TEST_CASE(shard_counts_must_agree, *boost::unit_test::label("MD-18")) {
@@ -87,10 +86,11 @@ BOOST_AUTO_TEST_CASE(shard_counts_must_agree, *boost::unit_test::label("MD-18"))
       one = internal_ints(2, names[0]);
   BufferBinding binding(device(names[0]));
   BOOST_TEST(
-      says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, four, 1)})); }),
-           "disagree on device count"));
-  BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, one, 1)})); }),
-                  "mixed single and multi-device buffers"));
+      contains(message_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, four, 1)})); }),
+               "disagree on device count"));
+  BOOST_TEST(
+      contains(message_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(two, one, 1)})); }),
+               "mixed single and multi-device buffers"));
 }
 
 BOOST_AUTO_TEST_CASE(a_sharded_program_is_compiled_once, *boost::unit_test::label("MD-19")) {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_program_is_compiled_once, *boost::unit_test::labe
   UOp effect = store(o, i, alu(Op::ADD, load(p, i), load(p, i))), ended = end(effect, std::span(&i, 1));
   BufferBinding binding(device(one));
   MultiBufferRef in = shards_of(binding, a);
-  in->allocate();
+  for (const BufferRef& shard : in->shards()) shard->allocate();
   for (int32_t j = 0; j < 2; ++j) {
     std::vector<int32_t> values(4, 10 * j + 1);
     in->shard(size_t(j))->copy_in(std::as_bytes(std::span(values)));
@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE(positions_that_need_different_targets_are_refused) {
   UOp a = internal_ints(2, one + "," + other), b = internal_ints(2, one + "," + other);
   BufferBinding binding(device(one));
   for (int i = 0; i < 2; ++i) // what failed to resolve is not taken for resolved the next time
-    BOOST_TEST(says(error_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(a, b, 1)})); }),
-                    "positions 0 and 1 need different targets"));
+    BOOST_TEST(
+        contains(message_of<InvalidArgument>([&] { run_linear(binding, linear_of({add_call(a, b, 1)})); }),
+                 "positions 0 and 1 need different targets"));
 }

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(statistics_count_launches_operations_and_bytes) {
   std::string one = x.open_name(), two = x.open_name(), both = one + "," + two;
   UOp a = internal_ints(8, both), b = internal_ints(8, both), c = internal_ints(8, one), d = new_ints(8, two);
   BufferBinding binding(device(one));
-  shards_of(binding, a)->allocate();
+  for (const BufferRef& shard : shards_of(binding, a)->shards()) shard->allocate();
   UOp linear = linear_of({add_call(b, a, 1), copy_call(d, c)});
   GlobalCounters::reset();
   run_linear(binding, linear);
@@ -140,6 +140,6 @@ BOOST_AUTO_TEST_CASE(debug_2_prints_a_line_for_each_launch_and_copy, *boost::uni
       ScopedConfig scope(verbose);
       run_linear(binding, fresh);
     });
-    BOOST_TEST(says(text, "opts of e_") == (*expected_words != 0), text);
+    BOOST_TEST(contains(text, "opts of e_") == (*expected_words != 0), text);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "parse_kernel.h"
 #include "sample_kernels.h"
+#include "thrown.h"
 #include "tolk/base/error.h"
 
 using namespace tolk;
@@ -20,12 +21,7 @@ bool accepts(const KernelIR& k) {
 }
 
 std::string complaint(const KernelIR& k) {
-  try {
-    verify(k);
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of<InternalError>([&] { verify(k); });
 }
 
 KernelIR kernel_of(const std::string& lines) {

@@ -65,7 +65,7 @@ struct Faulty {
     BOOST_REQUIRE(plugin->table.get_extension(plugin->self, "x.faulty.control", 1, &table) == TOLK_OK);
     control = const_cast<faulty_control*>(static_cast<const faulty_control*>(table));
     *control = {};
-    clear_layer_violations();
+    take_layer_violations();
     uint32_t count = 0;
     plugin->table.device_count(plugin->self, &count);
     device = open(0);
@@ -91,13 +91,13 @@ struct Faulty {
     source.param_count = 3;
     BOOST_REQUIRE(plugin->program.load(device, source.text, &source, &program) == TOLK_OK);
     BOOST_REQUIRE(plugin->program.get_kernel(program, "k", &kernel) == TOLK_OK);
-    BOOST_REQUIRE(layer_violations().empty());
+    BOOST_REQUIRE(take_layer_violations().empty());
   }
 
   ~Faulty() {
     *control = {};
     close();
-    clear_layer_violations();
+    take_layer_violations();
   }
   // Destroys everything in the order that the interface wants. What a test left alive stays: the layers
   // refuse to destroy in another one.
@@ -124,7 +124,7 @@ struct Faulty {
 
   // Exactly this rule was broken since the last time; the side of its row is at fault.
   void expect(const std::string& rule) const {
-    std::vector<Violation> found = layer_violations();
+    std::vector<Violation> found = take_layer_violations();
     std::string all;
     for (const Violation& v : found) all += v.text + "\n";
     BOOST_TEST_INFO(all);
@@ -132,7 +132,6 @@ struct Faulty {
     BOOST_TEST(found[0].rule == rule);
     BOOST_TEST(contains(found[0].text, "(validate: " + rule + ")"));
     broken_rules().insert(found[0].rule);
-    clear_layer_violations();
     fault("");
   }
   // The same, of a call that answered `status`.
@@ -147,7 +146,7 @@ struct Faulty {
   }
   void fine(tolk_status status) const {
     BOOST_TEST(status == TOLK_OK);
-    BOOST_TEST(layer_violations().empty());
+    BOOST_TEST(take_layer_violations().empty());
   }
 
   tolk_device* open(uint32_t index) const {

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_graph_on_two_devices_is_complete_when_one_stream_is_past_
   t.graph.destroy(g);
   t.buffer.destroy(f.a);
   f.a = nullptr;
-  BOOST_TEST(layer_violations().empty());
+  BOOST_TEST(take_layer_violations().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_rule_is_an_error_of_its_side) {
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_broken_rule_is_an_error_of_its_side) {
   BOOST_TEST(contains(text, "k takes 2 buffers and 1 values, got 2 and 0"));
   f.fault("answer", "launch", TOLK_E_UNSUPPORTED);
   BOOST_CHECK_THROW(check_status(f.launch(f.args()), "FAULTY", "launch of k"), PluginError);
-  clear_layer_violations();
+  take_layer_violations();
   f.fault("answer", "launch", TOLK_E_LIMIT); // no rule is broken: the plugin's own sentence stands
   BOOST_TEST(contains(message_of<DeviceError>([&] { check_status(f.launch(f.args()), "FAULTY", "x"); }),
                       "as the test wants it (TOLK_E_LIMIT)"));
@@ -121,13 +121,12 @@ BOOST_AUTO_TEST_CASE(what_is_left_open_or_used_after_shutdown_is_named) {
   std::unique_ptr<Plugin> p = load_with_layers(plugin_file("faulty"), "validate");
   uint32_t count = 0;
   tolk_device* device = nullptr;
-  clear_layer_violations();
+  take_layer_violations();
   auto only = [](const char* rule) {
-    std::vector<Violation> found = layer_violations();
+    std::vector<Violation> found = take_layer_violations();
     BOOST_TEST_REQUIRE(found.size() == 1u);
     BOOST_TEST(found[0].rule == rule);
     broken_rules().insert(rule);
-    clear_layer_violations();
   };
   BOOST_TEST(p->table.device_count(p->self, &count) == TOLK_OK);
   BOOST_TEST(p->table.device_open(p->self, count, &device) == TOLK_E_INVALID);

@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(locals_lie_one_after_the_other_at_multiples_of_64) {
   for (uint32_t k = 0; k < kernel.ops.size(); ++k)
     if (kernel.ops[k].opcode == TOLK_IR_DEFINE_LOCAL) offsets.push_back(local_storage_offset(kernel, k));
   BOOST_CHECK(offsets == (std::vector<uint64_t>{0, 64}));
-  BOOST_CHECK_EQUAL(local_storage_bytes(kernel), 128u);
+  BOOST_CHECK_EQUAL(local_storage_offset(kernel, uint32_t(kernel.ops.size())), 128u);
 }
 
 BOOST_AUTO_TEST_CASE(renderers_are_found_by_target) {

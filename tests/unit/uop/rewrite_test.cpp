@@ -1,6 +1,7 @@
 // Patterns, rule sets and the driver.
 #include <boost/test/unit_test.hpp>
 
+#include "thrown.h"
 #include "tolk/base/error.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/build.h"
@@ -14,12 +15,7 @@ namespace {
 
 UOp v(const char* name) { return variable(name, 0, 9); }
 std::string error_of(const UOp& root, const RuleSet& rules) {
-  try {
-    rewrite(root, rules);
-  } catch (const InternalError& e) {
-    return e.what();
-  }
-  return "(no error)";
+  return test::message_of<InternalError>([&] { rewrite(root, rules); });
 }
 UOp is_a(const Match& m) { return var_name(*m.root) == "a" ? variable("b", 0, 9) : UOp{}; }
 UOp is_b(const Match& m) { return var_name(*m.root) == "b" ? variable("a", 0, 9) : UOp{}; }

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "random_expr.h"
+#include "thrown.h"
 #include "tolk/base/error.h"
 #include "tolk/uop/arena.h"
 #include "tolk/uop/print.h"
@@ -43,12 +44,7 @@ UOp random_graph(RandomExpr& random, int size) {
 }
 
 std::string error_of(const char* text) {
-  try {
-    parse_graph(text);
-  } catch (const FormatError& e) {
-    return e.what();
-  }
-  return "(no error)";
+  return test::message_of<FormatError>([&] { parse_graph(text); });
 }
 
 } // namespace

@@ -32,7 +32,7 @@ ProgramRef load_kernel(Device& on, const KernelIR& kernel, std::array<uint32_t, 
   source.entry = kernel.name;
   source.params = kernel.params;
   source.local = local;
-  source.shared_bytes = local_storage_bytes(kernel);
+  source.shared_bytes = local_storage_offset(kernel, uint32_t(kernel.ops.size()));
   return on.build(source);
 }
 

@@ -13,7 +13,7 @@ BufferBinding::BufferBinding(Device& ambient) : ambient_(ambient) {
   Buffer::install_copy_runner(copy_buffer); // from here on there is an engine; idempotent
 }
 
-BufferBinding::~BufferBinding() { drop_prepared(); }
+BufferBinding::~BufferBinding() { clear(); }
 
 void BufferBinding::changed() {
   ++epoch_;
@@ -49,14 +49,6 @@ void BufferBinding::remove(const UOp& node) {
 const AnyBuffer* BufferBinding::find_buffer(const UOp& node) const {
   auto it = index_.find(node.node());
   return it == index_.end() ? nullptr : &entries_[it->second].buffer;
-}
-
-BufferRef BufferBinding::find_opt(const UOp& node) const {
-  const AnyBuffer* known = find_buffer(node);
-  if (!known) return nullptr;
-  if (is_multi(*known))
-    throw InvalidArgument("the node is bound to a multi-device buffer: " + print_line(node));
-  return std::get<BufferRef>(*known);
 }
 
 AnyBuffer BufferBinding::buffer_of_node(const UOp& node) {

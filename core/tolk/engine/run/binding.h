@@ -42,8 +42,6 @@ public:
   bool mem(const UOp& node) const { return find_buffer(node) != nullptr; }
   // The entry of the node, null when it has none; creates nothing. Valid until the next change.
   const AnyBuffer* find_buffer(const UOp& node) const;
-  // The same on one device; throws InvalidArgument "node is bound to a multi-device buffer".
-  BufferRef find_opt(const UOp& node) const;
   // The storage of a BUFFER node: its entry, else the buffer attached to the node (user slots), else a new
   // one, not allocated, which is entered. Throws InvalidArgument for another op, DeviceError when the device
   // cannot be opened.

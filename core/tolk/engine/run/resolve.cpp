@@ -75,13 +75,6 @@ AnyBuffer resolve_buffer(BufferBinding& binding, const ExecContext& context, con
   return buffer;
 }
 
-BufferRef resolve(BufferBinding& binding, const ExecContext& context, const UOp& node) {
-  AnyBuffer buffer = resolve_buffer(binding, context, node);
-  if (is_multi(buffer))
-    throw InvalidArgument(print_line(node) + " names a multi-device buffer in a single-device context");
-  return std::get<BufferRef>(std::move(buffer));
-}
-
 bool reaches_param(const UOp& node) {
   return std::ranges::any_of(storage_parts(node), [](const StoragePart& p) { return p.base.is(Op::PARAM); });
 }

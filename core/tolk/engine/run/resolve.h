@@ -27,8 +27,6 @@ inline ExecContext exec_context() { return {}; }
 // "symbolic SLICE offset", "MSELECT of a single-device buffer", "MSELECT index I out of range N", "MSTACK of
 // a multi-device buffer", "cannot resolve <op> to a buffer".
 TOLK_API AnyBuffer resolve_buffer(BufferBinding& binding, const ExecContext& context, const UOp& node);
-// The same for one device; throws InvalidArgument "names a multi-device buffer in a single-device context".
-TOLK_API BufferRef resolve(BufferBinding& binding, const ExecContext& context, const UOp& node);
 
 // Whether the storage of an argument depends on an input of the run.
 TOLK_API bool reaches_param(const UOp& node);

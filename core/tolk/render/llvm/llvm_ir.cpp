@@ -16,7 +16,7 @@ std::string render_llvm_ir(const KernelIR& kernel, const RenderOptions& options)
 namespace llvm_text {
 
 KernelWriter::KernelWriter(const KernelIR& kernel, const RenderOptions& options)
-    : kernel_(kernel), may_alias_(options.may_alias), need_(kernel.ops.size()),
+    : KernelView(kernel), may_alias_(options.may_alias), need_(kernel.ops.size()),
       non_negative_(kernel.ops.size()), narrow_(kernel.ops.size()), wide_(kernel.ops.size()),
       storage_number_(kernel.ops.size()), first_slot_(kernel.ops.size(), kNoSlot),
       stored_(kernel.ops.size()) {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tolk/kernel/kernel_ir.h"
+#include "tolk/render/emit/kernel_view.h"
 #include "tolk/render/llvm/llvm_emit.h"
 #include "tolk/render/renderer.h"
 
@@ -46,16 +46,12 @@ struct OpenBlock {
   std::vector<Value> phis;         // RANGE: their values at the head of each iteration
 };
 
-class KernelWriter {
+class KernelWriter : emit::KernelView {
 public:
   KernelWriter(const KernelIR& kernel, const RenderOptions& options);
   std::string run();
 
 private:
-  const tolk_ir_op& op(uint32_t k) const { return kernel_.ops[k]; }
-  DType dtype(uint32_t k) const { return static_cast<DType>(kernel_.ops[k].dtype); }
-  std::span<const uint32_t> sources(uint32_t k) const { return kernel_.sources_of(kernel_.ops[k]); }
-  uint64_t attr(uint32_t k, int index = 0) const { return kernel_.attr(kernel_.ops[k], index); }
   bool is_opcode(uint32_t k, uint16_t opcode) const { return kernel_.ops[k].opcode == opcode; }
   // The raw bits of a CONST, sign-extended for signed dtypes.
   int64_t constant_value(uint32_t k) const;
@@ -110,7 +106,6 @@ private:
   Value alu_wide(uint32_t k);
   Value build(uint32_t k);
 
-  const KernelIR& kernel_;
   Emitter e_;         // the body
   std::string entry_; // lines of the entry block
   bool may_alias_;

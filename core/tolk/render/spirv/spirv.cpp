@@ -37,7 +37,7 @@ uint64_t number_after(std::string_view features, std::string_view name) {
 } // namespace
 
 KernelWriter::KernelWriter(const KernelIR& kernel, const RenderOptions& options)
-    : kernel_(kernel), features_(options.features), e_(module_, has_feature(options.features, "+f64")),
+    : KernelView(kernel), features_(options.features), e_(module_, has_feature(options.features, "+f64")),
       first_value_(kernel.ops.size()), storage_(kernel.ops.size()), is_slots_(kernel.ops.size()),
       end_(kernel.ops.size()), unroll_(kernel.ops.size(), 1) {
   module_.capability(kCapabilityShader);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tolk/kernel/kernel_ir.h"
+#include "tolk/render/emit/kernel_view.h"
 #include "tolk/render/renderer.h"
 #include "tolk/render/spirv/spirv_emit.h"
 
@@ -32,17 +32,12 @@ struct Storage {
   std::vector<uint32_t> slots; // Slots: a variable for each element
 };
 
-class KernelWriter {
+class KernelWriter : emit::KernelView {
 public:
   KernelWriter(const KernelIR& kernel, const RenderOptions& options);
   std::string run();
 
 private:
-  const tolk_ir_op& op(uint32_t k) const { return kernel_.ops[k]; }
-  DType dtype(uint32_t k) const { return static_cast<DType>(kernel_.ops[k].dtype); }
-  std::span<const uint32_t> sources(uint32_t k) const { return kernel_.sources_of(kernel_.ops[k]); }
-  uint64_t attr(uint32_t k, int index = 0) const { return kernel_.attr(kernel_.ops[k], index); }
-
   // spirv.cpp
   void emit(uint32_t k);
   void emit_param(uint32_t k);
@@ -91,7 +86,6 @@ private:
   uint32_t global_pointer(Value address, uint32_t type);
   void access_capability(Kind kind);
 
-  const KernelIR& kernel_;
   std::string_view features_;
   Module module_;
   SpirvEmitter e_;
