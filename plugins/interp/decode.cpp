@@ -1,3 +1,4 @@
+// Kernel IR decoded to instructions, once per kernel.
 #include <algorithm>
 #include <cstring>
 

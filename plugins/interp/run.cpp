@@ -1,3 +1,4 @@
+// Runs a decoded kernel and checks every access.
 #include <algorithm>
 #include <cstring>
 

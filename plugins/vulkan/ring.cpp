@@ -1,3 +1,4 @@
+// A ring of memory from which pieces are taken in order.
 #include <algorithm>
 
 #include "state.h"

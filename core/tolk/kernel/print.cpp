@@ -1,3 +1,4 @@
+// Kernel IR as text.
 #include <algorithm>
 #include <string>
 

@@ -1,3 +1,4 @@
+// Checks kernel IR against the rules that renderers and the interpreter rely on.
 #include <string>
 #include <vector>
 

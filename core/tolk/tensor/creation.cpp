@@ -1,3 +1,4 @@
+// Properties of a tensor, and tensors of computed values: arange, eye.
 #include "tolk/dtype/scalar.h"
 #include "tolk/tensor/pending.h"
 #include "tolk/tensor/tensor_internal.h"

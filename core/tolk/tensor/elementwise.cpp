@@ -1,3 +1,4 @@
+// Elementwise operations of Tensor, with broadcasting and promotion.
 #include <cmath>
 #include <limits>
 

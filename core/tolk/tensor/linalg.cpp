@@ -1,3 +1,4 @@
+// Matrix products of Tensor.
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {

@@ -1,3 +1,4 @@
+// Operations of Tensor that move elements and compute nothing: reshape, permute, pad, concat.
 #include <algorithm>
 
 #include "tolk/dtype/scalar.h"

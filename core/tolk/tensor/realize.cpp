@@ -1,3 +1,4 @@
+// Tensors from host memory and back: from, realize, data, to, assign.
 #include <cstring>
 
 #include "tolk/device/registry.h"

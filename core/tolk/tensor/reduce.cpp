@@ -1,3 +1,4 @@
+// Reductions of Tensor, running sums and what is made of them.
 #include "tolk/tensor/tensor_internal.h"
 
 namespace tolk {

@@ -1,3 +1,4 @@
+// Tensors on several devices: shard, replicate, allreduce.
 #include "tolk/schedule/tensor/shard.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The tables of nodes and arguments: hash-consing and lifetimes.
 #include "tolk/uop/intern_internal.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Applies one optimisation to a kernel, or says why it does not fit.
 #include "tolk/codegen/opt/opt.h"
 
 #include <algorithm>
