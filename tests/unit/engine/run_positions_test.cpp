@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(multi_device_copies_go_pair_by_pair, *boost::unit_test::lab
       far = internal_ints(2, y1 + "," + y2), source = int_storage({9, 8}, x1);
   BufferBinding binding(device(x1));
   MultiBufferRef shards = shards_of(binding, from);
+  for (const BufferRef& shard : shards->shards()) shard->allocate();
   std::vector<int32_t> first = {1, 2}, second = {3, 4};
   shards->shard(0)->copy_in(std::as_bytes(std::span(first)));
   shards->shard(1)->copy_in(std::as_bytes(std::span(second)));
