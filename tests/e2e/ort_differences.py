@@ -204,6 +204,12 @@ def _(case, reason):
     return any(t is not None and len(t.shape) > 2 for t in case.values)
 
 
+@row(REFUSALS, "Refused: coefficients that do not fit the features", "LinearRegressor", "LinearClassifier", "SVMRegressor",
+     "SVMClassifier", "Scaler", "Imputer")
+def _(case, reason):
+    return re.search(r"do not fit|has \d+ entries for|there are \d+ coefficients", reason) is not None
+
+
 @row(REFUSALS, "Refused: attributes of another kind")
 def _(case, reason):
     return re.search(r"the attribute \w+ must be (a|an) [a-z ]+, it is", reason) is not None
