@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "mini_tensor.h"
+#include "one_buffer.h"
 #include "scoped_switch.h"
 #include "test_backend.h"
 #include "tolk/base/config.h"
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(temporaries_of_two_runs_of_one_schedule_are_apart, *boost::
   }
   for (const UOp& list : lists) tolk::engine::run_linear(binding, list); // one after the other, both alive
   for (const UOp& list : lists) {
-    tolk::BufferRef t = tolk::engine::resolve(binding, {}, list.src(0).src(1));
+    tolk::BufferRef t = tolk::test::resolve(binding, {}, list.src(0).src(1));
     std::vector<float> values(4);
     t->copy_out(std::as_writable_bytes(std::span(values)));
     temporaries.push_back(values);
