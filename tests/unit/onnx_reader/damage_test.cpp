@@ -47,29 +47,26 @@ BOOST_AUTO_TEST_CASE(every_mutant_is_read_or_refused_with_file_and_place) {
   BOOST_CHECK_NO_THROW(parse_model(bytes_of(original), "d.onnx", nullptr));
   MemoryLimit limit(uint64_t{512} << 20);
   int read = 0, format = 0, import = 0, placed = 0;
-  double took = seconds_of([&] {
-    for (uint32_t seed = 0; seed < 6000; ++seed) {
-      std::string mutant = damaged(original, seed);
-      try {
-        parse_model(bytes_of(mutant), "d.onnx", nullptr);
-        ++read;
-      } catch (const FormatError& error) {
-        std::string text = error.what();
-        BOOST_REQUIRE_MESSAGE(text.starts_with("d.onnx: "), text);
-        placed += text.find("graph") != std::string::npos || text.find("functions") != std::string::npos;
-        ++format;
-      } catch (const ImportError& error) {
-        BOOST_REQUIRE(std::string(error.what()).starts_with("d.onnx: "));
-        ++import;
-      }
+  for (uint32_t seed = 0; seed < 6000; ++seed) {
+    std::string mutant = damaged(original, seed);
+    try {
+      parse_model(bytes_of(mutant), "d.onnx", nullptr);
+      ++read;
+    } catch (const FormatError& error) {
+      std::string text = error.what();
+      BOOST_REQUIRE_MESSAGE(text.starts_with("d.onnx: "), text);
+      placed += text.find("graph") != std::string::npos || text.find("functions") != std::string::npos;
+      ++format;
+    } catch (const ImportError& error) {
+      BOOST_REQUIRE(std::string(error.what()).starts_with("d.onnx: "));
+      ++import;
     }
-  });
+  }
   BOOST_TEST_MESSAGE(read << " read, " << format << " damaged (" << placed << " below the top), " << import
                           << " unsupported");
   BOOST_TEST(read > 200);
   BOOST_TEST(format > 2000);
   BOOST_TEST(placed > 1000);
-  BOOST_TEST(took < (kSanitized ? 60.0 : 10.0));
 }
 
 BOOST_AUTO_TEST_CASE(every_truncation_is_refused_or_is_a_shorter_model) {

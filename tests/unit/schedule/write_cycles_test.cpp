@@ -1,6 +1,7 @@
 // Write-after-read cycles of stores: what is copied, how often, and that every reader sees the state it names.
 #include <boost/test/unit_test.hpp>
 #include <ctime>
+#include <functional>
 #include <random>
 
 #include "multi_support.h"
@@ -44,6 +45,14 @@ double seconds(const std::vector<T>& roots) {
     best = std::min(best, double(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   return best;
+}
+
+// Whether eight times the work takes less than 24 times the time; a quadratic pass takes 64 times. Other processes
+// disturb caches, so the best of five comparisons counts.
+bool grows_slowly(const std::function<std::vector<T>(int)>& graph, int small) {
+  for (int trial = 0; trial < 5; ++trial)
+    if (seconds(graph(8 * small)) < 24 * seconds(graph(small)) + 0.1) return true;
+  return false;
 }
 
 // Elements that the calls write to temporaries.
@@ -319,7 +328,7 @@ BOOST_AUTO_TEST_CASE(every_second_store_of_neighbours_waits_and_thousands_take_l
   }
   expect(neighbours(few), inputs, wanted, 30);
   BOOST_TEST(schedule(neighbours(ring(3000))).linear.nsrc() == 4500u);
-  BOOST_TEST(seconds(neighbours(ring(4000))) < 24 * seconds(neighbours(ring(500))) + 0.1);
+  BOOST_TEST(grows_slowly([&](int n) { return neighbours(ring(n)); }, 500));
 }
 
 BOOST_AUTO_TEST_CASE(one_value_of_many_old_and_new_contents_is_scheduled_once_more_not_once_for_each) {
@@ -332,7 +341,7 @@ BOOST_AUTO_TEST_CASE(one_value_of_many_old_and_new_contents_is_scheduled_once_mo
     return std::vector<T>{total};
   };
   BOOST_TEST(schedule(products(100)).linear.nsrc() == 201u);
-  BOOST_TEST(seconds(products(400)) < 24 * seconds(products(50)) + 0.1);
+  BOOST_TEST(grows_slowly(products, 50));
 }
 
 BOOST_AUTO_TEST_CASE(storage_on_several_devices_at_once_is_swapped) {

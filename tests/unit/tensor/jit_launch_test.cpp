@@ -300,6 +300,23 @@ BOOST_AUTO_TEST_CASE(the_beam_width_is_asked_for_at_the_capture_alone,
   BOOST_TEST(kernels == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_jitbeam_of_zero_keeps_beam_out_of_the_capture, *boost::unit_test::label("P-10")) {
+  for (int64_t jit_beam : {-1, 0}) { // -1: what BEAM says
+    Fresh x;
+    engine::clear_caches();
+    std::vector<int> widths;
+    JitOptions options;
+    options.to_program = [&](Device& device, const UOp& sink, bool may_alias) {
+      widths.push_back(engine::beam_of(sink));
+      return engine::to_program(device, sink, may_alias);
+    };
+    Settings beam([&](Config& c) { c.beam = 4, c.ignore_jit_first_beam = 1, c.jit_beam = jit_beam; });
+    Jit f([](Tensor t) { return (t + 1).realize(); }, options);
+    for (int i = 0; i < 2; ++i) f(tensor({float(i)}));
+    BOOST_TEST(widths == std::vector<int>{jit_beam == 0 ? 0 : 4}, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_is_searched_once_however_often_it_occurs, *boost::unit_test::label("JB-34")) {
   Fresh x;
   engine::clear_caches();
