@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "tolk/base/error.h"
 #include "tolk/base/text.h"
 #include "tolk/onnx/importer.h"
@@ -181,7 +183,7 @@ void check_attribute(const OpCall& op, const AttributeRule& rule) {
     for (double v : numbers_of(*a))
       if (!(v >= rule.low && v <= rule.high)) // refuses NaN
         op.fail("the attribute " + rule.name + " must be " + bounds_text(rule) + ", it has " +
-                (v == double(int64_t(v)) ? std::to_string(int64_t(v)) : std::to_string(v)));
+                fmt::format("{}", v));
   if (const auto* text = std::get_if<std::string>(&a->data); text && !rule.choices.empty())
     if (std::find(rule.choices.begin(), rule.choices.end(), *text) == rule.choices.end())
       op.fail("the attribute " + rule.name + " must be one of " + join(rule.choices, ", ") + ", it is \"" +
