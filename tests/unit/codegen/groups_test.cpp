@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "samples.h"
+#include "tolk/codegen/opt/bodies.h"
 
 using namespace tolk_test;
 using namespace tolk;
@@ -32,6 +33,11 @@ std::vector<Case> kernels() {
   return all;
 }
 
+bool compute_products(const UOp& ast) {
+  std::vector<Nest> nests = nests_of(ast);
+  return !nests.empty() && nests[0].bodies[0].multiplies_adds;
+}
+
 // Work-items that share one result.
 int64_t sharers(const Kernel& k) {
   for (const std::string& opt : k.info.opts)
@@ -56,8 +62,8 @@ BOOST_AUTO_TEST_CASE(launches_keep_the_limits_and_fill_the_device) {
         int64_t items = k.info.grid[0] * k.info.local[0] / sharers(k);
         BOOST_TEST(uint64_t(k.info.shared_bytes) <= target.shared_bytes);
         if (target.group_max[0] < 65535) continue;
-        // At most four elements for a work-item, and not many work-items that only wait.
-        BOOST_TEST(items * 4 >= c.elements);
+        // At most four elements for a work-item, of products four rows of them, and not many work-items that only wait.
+        BOOST_TEST(items * (compute_products(c.ast) ? 16 : 4) >= c.elements);
         BOOST_TEST(items <= c.elements + c.elements / 4 + 128);
         // A group of several subgroups, unless the result has fewer elements or no such divisor.
         if (c.elements >= 4096) BOOST_TEST(k.info.local[0] >= std::min<int64_t>(32, target.local_max[0]));
@@ -84,6 +90,20 @@ BOOST_AUTO_TEST_CASE(neighbouring_work_items_write_neighbouring_elements) {
     BOOST_TEST(written >= neighbours);
     for (size_t i = 0; i < size_t(neighbours); ++i) BOOST_TEST(buffers[0].floats[i] != mark);
   }
+}
+
+// A work-item of a large product computes a tile of it; of a small one fewer elements, so that the device is busy.
+BOOST_AUTO_TEST_CASE(work_items_compute_tiles_of_products_that_have_enough_of_them) {
+  auto per_item = [](const UOp& ast, int64_t elements, const Target& target) {
+    Kernel k = compile(ast, target);
+    return elements / (k.info.grid[0] * k.info.local[0]);
+  };
+  const Target discrete = group_targets()[0], software = group_targets()[2];
+  BOOST_TEST(per_item(matmul(512, 512, 64), 512 * 512, discrete) == 16);
+  BOOST_TEST(per_item(matmul(128, 128, 64), 128 * 128, discrete) == 4);
+  BOOST_TEST(per_item(matmul(32, 32, 64), 32 * 32, discrete) <= 1);
+  BOOST_TEST(per_item(matmul(128, 128, 64), 128 * 128, software) == 16);
+  BOOST_TEST(per_item(add(1 << 20), 1 << 20, discrete) <= 4); // not a product
 }
 
 // Few results, or rows that lie in memory one after the other: work-items share the reduction.

@@ -15,9 +15,9 @@ namespace {
 // Work-items of a group: several subgroups, so that one computes while another waits for memory, and few enough that
 // small kernels still fill several compute units.
 constexpr int64_t kItems = 128;
-// Results of a sum of products that a work-item computes, to read one operand once for all of them; taken only where
-// enough work-items remain.
-constexpr int64_t kRows = 4;
+// Rows and columns of a sum of products that a work-item computes, to read each operand once for all of them; taken only
+// where enough work-items remain.
+constexpr int64_t kRows = 4, kColumns = 4;
 // Subgroups that fill a device.
 constexpr int64_t kSubgroups = 64;
 // Terms that a work-item adds at least where several share a reduction, and work-items for which that pays.
@@ -42,6 +42,7 @@ public:
         loops_.push_back({axis_of(nest.loop(loop)), nest.extent(loop), loop});
     order_by_stride(nest);
     rows(nest);
+    columns(nest);
     share(nest);
     items();
     groups();
@@ -93,6 +94,19 @@ private:
       loop.extent /= kRows;
       return;
     }
+  }
+
+  // Several neighbouring columns, as one vector: its loads and stores stay in one piece.
+  void columns(const Nest& nest) {
+    if (list_.empty() || elements() < kColumns * enough_items()) return;
+    Loop& loop = loops_[0];
+    bool neighbours = true, shared = false;
+    for (const Access& a : nest.bodies[0].loads) {
+      shared |= !(a.loops & loop.number);
+      neighbours &= !(a.loops & loop.number) || (!(a.irregular & loop.number) && a.along(loop.number) == 1);
+    }
+    if (shared && neighbours && loop.extent % kColumns == 0 && act(OptKind::Vector, loop.axis, kColumns))
+      loop.extent /= kColumns;
   }
 
   int64_t enough_items() const { return kSubgroups * int64_t(target_.subgroup); }

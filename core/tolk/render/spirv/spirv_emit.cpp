@@ -147,9 +147,22 @@ Value SpirvEmitter::glsl(uint32_t instruction, Value a) {
   return define(kOpExtInst, a.type.kind, {module_.glsl(), instruction, id(a)});
 }
 
+// From the bits, without the fraction's: Mesa 22.3 returns an f64 beyond 2^24 as it is on processors without AVX-512.
+Value SpirvEmitter::trunc_f64(Value a) {
+  constexpr uint64_t kFraction = (uint64_t{1} << 52) - 1;
+  Value word = bitcast(a, Kind::I64);
+  Value exponent = binary("sub", binary("and", binary("lshr", word, 52), 0x7ff), 1023);
+  Value shift = select(icmp("ugt", exponent, 63), 63, exponent); // negative: not used
+  Value fraction = binary("lshr", constant({Kind::I64}, kFraction), shift);
+  Value kept = binary("and", word, binary("xor", fraction, ~uint64_t{0}));
+  Value zero = binary("and", word, uint64_t{1} << 63);
+  return bitcast(select(icmp("slt", exponent, 0), zero, kept), Kind::F64);
+}
+
 Value SpirvEmitter::intrinsic(std::string_view name, std::initializer_list<Value> operands) {
   Value a = *operands.begin();
   if (name == "fabs") return glsl(kGlslFAbs, a);
+  if (name == "trunc" && a.type.kind == Kind::F64) return trunc_f64(a);
   if (name == "trunc") return glsl(kGlslTrunc, a);
   if (name == "sqrt" && a.type.kind == Kind::F32 && has_f64_)
     return convert("fptrunc", glsl(kGlslSqrt, convert("fpext", a, Kind::F64)), Kind::F32);

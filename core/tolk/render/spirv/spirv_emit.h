@@ -48,6 +48,7 @@ public:
   void instruction(uint32_t opcode, std::initializer_list<uint32_t> operands) { put(body, opcode, operands); }
 
 private:
+  Value trunc_f64(Value a);
   Value glsl(uint32_t instruction, Value a);
   Value is_nan(Value a);
 
