@@ -225,6 +225,10 @@ def rnn(activation, value, **attributes):
                hidden_size=1, activations=[activation], **attributes)[:2]
 
 
+def right_shrink_of_integers_wraps():
+    return one("Shrink", [vector("u8", [0, 1, 3])], [vector("u8", [0, 255, 1])], bias=2.0, lambd=0.5)
+
+
 def activation_case(expected, *args, **attributes):
     case, inputs = rnn(*args, **attributes)
     return case, inputs, [tensor("f32", [1, 1, 1, 1], [expected])]
@@ -637,6 +641,13 @@ def refused_a_condition_of_two_elements():
 
 def refused_a_loop_whose_body_gives_too_little():
     return *loop([node("Identity", ["c"], ["go"])], [scalar("f32", 1)], [scalar("f32", 1)], trips=2)[:2], "its body takes"
+
+
+def refused_a_loop_without_iterations_whose_state_is_left_out():
+    body = graph([node("Identity", ["c"], ["go"]), node("Identity", ["s"], ["t"])], {"i": None, "c": None, "s": None},
+                 {"go": None, "t": None})
+    main = graph([node("Loop", ["trips", "", ""], ["o"], name="the_node", body=body)], {"trips": ("i64", [])}, {"o": None})
+    return model(main), [scalar("i64", 0)], "input 2 is left out"
 
 
 def refused_a_scan_whose_body_gives_too_little():

@@ -102,6 +102,45 @@ def _(case, _):
                                                                      k in zip(case.attributes.get("strides", []), spans))
 
 
+@row(DIFFERENCES, "SAME_UPPER and SAME_LOWER with strides longer than the kernel", "LpPool")
+def _(case, _):
+    spans = [(k - 1) * d + 1 for k, d in zip(case.attributes["kernel_shape"], case.attributes.get("dilations", [1] * 9))]
+    return case.attributes.get("auto_pad", "")[:4] == "SAME" and any(s > k for s, k in zip(case.attributes.get("strides", []),
+                                                                                           spans))
+
+
+@row(DIFFERENCES, "Windows longer than the input", "MaxPool", "AveragePool", "LpPool")
+def _(case, wrong):
+    spans = [(k - 1) * d + 1 for k, d in zip(case.attributes["kernel_shape"], case.attributes.get("dilations", [1] * 9))]
+    return "the shape is" in wrong and any(s > n for s, n in zip(spans, case.values[0].shape[2:]))
+
+
+@row(DIFFERENCES, "Causal attention to more keys than queries", "MultiHeadAttention")
+def _(case, _):
+    if not case.attributes.get("unidirectional", 0):
+        return False
+    q, k, past = case.values[0].shape, input_of(case, 1), input_of(case, 6)
+    if k is None:
+        return False
+    keys = k.shape[2] if len(k.shape) == 4 else k.shape[1]
+    return q[1] + (past.shape[2] if past else 0) < keys
+
+
+@row(DIFFERENCES, "Booleans as text", "Cast", "CastLike")
+def _(case, wrong):
+    return case.values[0].dtype == "bool" and ('"False"' in wrong or '"True"' in wrong)
+
+
+@row(DIFFERENCES, "Values of f16 that do not vary", "MeanVarianceNormalization")
+def _(case, wrong):
+    return case.values[0].dtype == "f16" and re.search(r": 0, expected -?nan", wrong) is not None
+
+
+@row(DIFFERENCES, "Infinities in a quantised range", "DynamicQuantizeLinear")
+def _(case, _):
+    return any(math.isinf(v) for v in case.values[0].values)
+
+
 @row(DIFFERENCES, "Windows of one element", "HannWindow", "HammingWindow", "BlackmanWindow")
 def _(case, _):
     return case.values[0].values == [1] and not case.attributes.get("periodic", 1)
@@ -149,6 +188,16 @@ def _(case, _):
     x = case.values[0]
     axis = case.attributes.get("axis", 0) % max(1, len(x.shape))
     return x.dtype == "string" and math.prod(x.shape[axis + 1:]) > 1
+
+
+@row(DIFFERENCES, "Rows of strings", "Unique")
+def _(case, _):
+    return case.values[0].dtype == "string" and "axis" in case.attributes
+
+
+@row(DIFFERENCES, "The position of an extreme among no elements", "ArgMax", "ArgMin")
+def _(case, wrong):
+    return 0 in case.values[0].shape and not case.attributes.get("keepdims", 1) and "the shape is" in wrong
 
 
 @row(DIFFERENCES, "Saturating products of u8 and i8", "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul",

@@ -6,6 +6,7 @@
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/log.h"
 #include "tolk/base/test_switches.h"
 #include "tolk/base/text.h"
 #include "tolk/device/copy.h"
@@ -144,8 +145,8 @@ void Allocator::reap_locked(bool wait) {
       if (!wait) return false;
       try {
         use.sync();
-      } catch (const DeviceError&) {
-        // The stream keeps it for its next user.
+      } catch (const DeviceError& e) { // the stream keeps it for its next user
+        log::debug(2, e.what());
       }
     }
     device_.pools().destroy(w.storage);
@@ -192,8 +193,8 @@ void Allocator::destroy_all() {
 
 std::string Allocator::out_of_memory_text(const AllocationRequest& request, const DeviceMemory& before) {
   std::string text = "allocation of " + human_bytes(request.bytes) + " failed on " + device_.name() +
-                     ". Used: " + human_bytes(live_bytes_) + " in " + std::to_string(live_count_) +
-                     " buffers, peak " + human_bytes(peak_bytes_) + "; " + human_bytes(before.cached_bytes) +
+                     ". Used: " + human_bytes(live_bytes_) + " in " + counted(live_count_, "buffer") +
+                     ", peak " + human_bytes(peak_bytes_) + "; " + human_bytes(before.cached_bytes) +
                      " of cached buffers were given back and did not suffice";
   tolk_memory driver{};
   driver.struct_size = sizeof driver;

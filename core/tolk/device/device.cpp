@@ -226,7 +226,7 @@ ProgramRef Device::load(const KernelSource& source, std::string_view binary) {
   const bool direct = target.flags & TOLK_TARGET_LOAD_DIRECT;
   tolk_source c = c_source(source);
   tolk_bytes bytes = direct && source.ir ? c.text : tolk_bytes{binary.data(), binary.size()};
-  if (!direct) c.text = {};
+  c.text = direct ? bytes : tolk_bytes{};
   ProgramRef program(new Program(*this, source)); // declared before the lock below, so destroyed after it
   bool values = false;
   for (const tolk_param& p : source.params) {

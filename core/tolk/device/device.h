@@ -87,7 +87,7 @@ public:
   // Needs no lock of the device. Throws CompileError with kernel name and log. For a LOAD_DIRECT target the
   // result is the text itself, and empty for kernel IR, whose `load` reads source.ir.
   CompiledKernel compile(const KernelSource& source);
-  // Makes a kernel ready to launch; `binary` is what compile gave, perhaps earlier. Throws FormatError for a
+  // Makes a kernel ready to launch; `binary` is what compile gave, perhaps earlier, and `source.text` is not needed. Throws FormatError for a
   // binary that the plugin does not accept (compile again), DeviceError otherwise.
   ProgramRef load(const KernelSource& source, std::string_view binary);
   ProgramRef build(const KernelSource& source) { return load(source, compile(source).bytes); }

@@ -8,6 +8,7 @@
 #include "tolk/base/check.h"
 #include "tolk/base/config.h"
 #include "tolk/base/error.h"
+#include "tolk/base/rethrow.h"
 #include "tolk/base/text.h"
 #include "tolk/device/registry.h"
 #include "tolk/engine/capture/record.h"
@@ -346,9 +347,13 @@ std::vector<io::Value> Model::run(const std::map<std::string, io::Value>& given)
   if (!fresh)
     for (const auto& [name, storage] : compiled->inputs)
       engine::buffer_of(storage)->copy_in(carried(given.at(name).tensor).bytes);
-  compiled->prepared.run();
   std::vector<io::Value> outputs;
-  for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
+  try {
+    compiled->prepared.run();
+    for (const Output& o : compiled->outputs) outputs.push_back(s.read(o, *compiled));
+  } catch (const Error&) { // memory that is short, a device that is lost
+    rethrow_with(s.file.path + ": ");
+  }
   io::require_whole_files(); // weights are read where the file is mapped
   bool first = fresh && s.met.insert(key_of(given, keyed)).second;
   s.timings.rebuilds |= !reusable;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "tolk/base/error.h"
+#include "tolk/base/log.h"
 #include "tolk/onnx/importer.h"
 
 namespace tolk::onnx {
@@ -40,8 +41,8 @@ Tensor absent_slice(OpCall& op, const Graph& body, size_t output, const Values& 
       Values results = op.importer.run_body(body, arguments);
       if (results[output].tensor.defined())
         return Tensor::zeros(results[output].tensor.shape(), results[output].tensor.dtype());
-    } catch (const Error&) {
-      // The body need not make sense for values that it never meets.
+    } catch (const Error& e) { // the body need not make sense for values that it never meets
+      log::debug(2, std::string("a body that runs no iteration: ") + e.what());
     }
     if (!declared.dtype)
       op.fail("its body declares no type for output " + std::to_string(output) +
@@ -97,6 +98,10 @@ Values loop(OpCall& op) {
     for (size_t k = 0; k < scans; ++k) collected[k].push_back(slice_of(op, results, 1 + states + k));
     if (i + 1 < most) go = op.importer.truth(results[0]);
   }
+  for (size_t k = 0; k < states; ++k)
+    if (const GraphValue& v = carried[k]; v.kind == io::ValueKind::Tensor && !v.tensor.defined() && !v.host)
+      op.fail("input " + std::to_string(2 + k) + " is left out, and no iteration gives output " +
+              std::to_string(k) + " a value");
   Values first = arguments(0);
   for (size_t k = 0; k < scans; ++k)
     carried.emplace_back(scan_result(op, collected[k], 0, body, 1 + states + k, first));

@@ -176,7 +176,9 @@ Values shrink(OpCall& op) {
   const Tensor& x = op.in(0);
   if (!is_float(x.dtype())) {
     Tensor f = x.cast(DType::F32);
-    return {(f < -lambd).where(f + bias, (f > lambd).where(f - bias, like(f, 0))).cast(x.dtype())};
+    Tensor y = (f < -lambd).where(f + bias, (f > lambd).where(f - bias, like(f, 0)));
+    return {
+        y.cast(DType::I64).cast(x.dtype())}; // what the type does not hold wraps, as integer arithmetic does
   }
   return activation(op, [&](const Tensor& t) {
     return (t < -lambd).where(t + bias, (t > lambd).where(t - bias, like(t, 0)));

@@ -103,13 +103,11 @@ const Attack kAttacks[] = {
      [](Parts& f, const Parts& a) {
        for (size_t i = 0; i < f.programs.size(); ++i) f.programs[i].binary = a.programs[i].binary;
      }},
-    {"only the source text is another's",
+    {"another's kernel IR stands beside the compiled bytes",
      [](Parts& f, const Parts& a) {
-       for (size_t i = 0; i < f.programs.size(); ++i) f.programs[i].text = a.programs[i].text;
-     }},
-    {"only the kernel IR is another's",
-     [](Parts& f, const Parts& a) {
-       for (size_t i = 0; i < f.programs.size(); ++i) f.programs[i].kernel = a.programs[i].kernel;
+       for (size_t i = 0; i < f.programs.size(); ++i)
+         f.programs[i].kernel =
+             std::make_shared<codegen::Kernel>(codegen::compile(a.programs[i].sink, {}, {}));
      }},
     {"the kernels have each other's code",
      [](Parts& f, const Parts&) {

@@ -144,8 +144,12 @@ DType dtype_from(PackReader& in) {
 class Reader {
 public:
   Reader(std::string_view file, const LoadOptions& options)
-      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), version_(packed_version(file)),
-        devices_(options.devices), ambient_(options.device) {
+      : sections_(unpack(kCaptureMagic, kCaptureVersion, file, kWhat)), devices_(options.devices),
+        ambient_(options.device) {
+    if (uint32_t version = packed_version(file); version < kCaptureVersion)
+      throw FormatError("the saved capture has version " + std::to_string(version) +
+                        ", this library reads version " + std::to_string(kCaptureVersion) +
+                        "; save it again");
     out_.with_code = options.trust_code;
   }
 
@@ -217,7 +221,7 @@ private:
       v.max = r.number();
       return v;
     });
-    if (version_ >= 2) out_.settings = in.text();
+    out_.settings = in.text();
     in.end();
     try {
       (void)with_codegen({}, out_.settings);
@@ -249,7 +253,6 @@ private:
   }
 
   std::vector<Section> sections_;
-  uint32_t version_;
   std::map<std::string, std::string> devices_;
   std::string ambient_; // the device that takes the place of the file's own
   SavedContents out_;

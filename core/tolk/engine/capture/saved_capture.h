@@ -71,6 +71,6 @@ TOLK_API LoadedCapture load_capture(std::string_view file, const LoadOptions& op
 
 // How a file begins; for tools and tests that look into one with `unpack`.
 inline constexpr Magic kCaptureMagic = {'T', 'O', 'L', 'K', 'J', 'I', 'T', '\0'};
-inline constexpr uint32_t kCaptureVersion = 2; // 2: meta has the settings
+inline constexpr uint32_t kCaptureVersion = 3;
 
 } // namespace tolk::engine

@@ -34,7 +34,7 @@ void write_program(PackWriter& out, const ProgramEntry& entry, SavedTargets& tar
   write_info(out, entry.info);
   for (const auto* sizes : {&entry.global, &entry.local})
     for (const UOp& size : *sizes) out.number(place(size));
-  write_code(out, entry, entry.binary);
+  write_code(out, entry);
 }
 
 ProgramEntry read_program(PackReader& in, const SavedTargets& targets,

@@ -62,11 +62,9 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
   Rendered rendered = render_for(sink, on, entry.target_index, may_alias);
   entry.info = rendered.kernel->info;
   entry.params = rendered.kernel->ir.params;
-  entry.text = std::move(rendered.text);
-  entry.kernel = std::move(rendered.kernel);
-  bool from_text = !entry.text.empty();
+  bool from_text = !rendered.text.empty();
   if (from_text)
-    if (std::optional<std::string> binary = cached_code(entry)) {
+    if (std::optional<std::string> binary = cached_code(entry, rendered.text)) {
       try {
         ProgramEntry found = entry;
         found.binary = std::move(*binary);
@@ -78,12 +76,14 @@ UOp to_program(Device& on, const UOp& sink, bool may_alias) {
       }
     }
   KernelSource source = kernel_source(entry);
-  tolk_kernel_ir view = entry.kernel->ir.view();
+  source.text = rendered.text;
+  tolk_kernel_ir view = rendered.kernel->ir.view();
   if (!from_text) source.ir = &view; // the target takes the kernel itself
   CompiledKernel compiled = on.compile(source);
   if (!compiled.log.empty()) log::debug(4, compiled.log);
-  if (from_text) cache_code(entry, compiled.bytes);
+  if (from_text) cache_code(entry, rendered.text, compiled.bytes);
   entry.binary = std::move(compiled.bytes);
+  if (entry.binary.empty()) entry.kernel = std::move(rendered.kernel);
   UOp program = program_node(std::move(entry));
   load_runtime(on, program);
   return program;

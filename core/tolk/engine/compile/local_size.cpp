@@ -121,8 +121,8 @@ std::vector<int64_t> optimize_local_size(const LocalSizeProblem& problem, const 
     try {
       if (std::optional<double> seconds = trial(buffers, groups, local))
         times[i] = std::min(times[i], *seconds);
-    } catch (const Error&) {
-      // The device refuses the size.
+    } catch (const Error& e) { // the device refuses the size
+      log::debug(2, e.what());
     }
   }
   size_t best = sizes.size();

@@ -52,9 +52,9 @@ ProgramInfo read_info(PackReader& in) {
   return info;
 }
 
-void write_code(PackWriter& out, const ProgramEntry& entry, std::string_view binary) {
+void write_code(PackWriter& out, const ProgramEntry& entry) {
   out.number(entry.local_free).number(entry.flags).number(entry.may_alias);
-  out.text(entry.text).text(binary).text(entry.kernel ? serialize(entry.kernel->ir) : std::string());
+  out.text(entry.binary).text(entry.kernel ? serialize(entry.kernel->ir) : std::string());
   out.list(entry.params, [](PackWriter& w, const tolk_param& p) {
     w.number(p.kind).number(p.access).number(p.dtype).number(int64_t(p.count)).number(p.min).number(p.max);
   });
@@ -64,7 +64,6 @@ void read_code(PackReader& in, ProgramEntry& entry) {
   entry.local_free = in.flag();
   entry.flags = uint32_t(in.number(0, UINT32_MAX));
   entry.may_alias = in.flag();
-  entry.text = in.text();
   entry.binary = in.text();
   if (std::string kernel = in.text(); !kernel.empty()) {
     KernelIR ir = deserialize_kernel_ir(kernel);
@@ -86,7 +85,7 @@ void read_code(PackReader& in, ProgramEntry& entry) {
 
 void skip_code(PackReader& in) {
   for (int i = 0; i < 3; ++i) in.number();        // how it is launched
-  for (int i = 0; i < 3; ++i) in.raw(in.count()); // text, binary, kernel IR
+  for (int i = 0; i < 2; ++i) in.raw(in.count()); // binary, kernel IR
   for (size_t n = in.count(); n > 0; --n)
     for (int i = 0; i < 6; ++i) in.number();
 }

@@ -1,8 +1,6 @@
-// A compiled kernel as bytes, without its graph: metadata, source text, kernel IR, parameters. The compile cache and
+// A compiled kernel as bytes, without its graph: metadata, code, parameters. The compile cache and
 // saved captures share this form.
 #pragma once
-
-#include <string_view>
 
 #include "tolk/base/packed.h"
 #include "tolk/engine/compile/program_table.h"
@@ -12,9 +10,8 @@ namespace tolk::engine {
 void write_info(PackWriter& out, const ProgramInfo& info);
 ProgramInfo read_info(PackReader& in);
 
-// Flags, source text, compiled bytes, kernel IR and parameters of an entry. `binary` stands for entry.binary,
-// which the cache keeps elsewhere.
-void write_code(PackWriter& out, const ProgramEntry& entry, std::string_view binary);
+// Flags, compiled bytes, kernel IR and parameters of an entry.
+void write_code(PackWriter& out, const ProgramEntry& entry);
 // Fills those fields of an entry whose `info` is known. Throws FormatError for bytes that no writer wrote, and
 // for kernel IR that its verifier refuses.
 void read_code(PackReader& in, ProgramEntry& entry);

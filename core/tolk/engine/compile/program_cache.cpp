@@ -38,6 +38,7 @@ std::string read_build_id() {
         if (!mine) return 0;
         for (const ElfW(Phdr) & s : segments) {
           if (s.p_type != PT_NOTE) continue;
+          // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives addresses as numbers
           const char *at = reinterpret_cast<const char*>(info->dlpi_addr + s.p_vaddr), *end = at + s.p_memsz;
           auto padded = [](size_t n) { return (n + 3) & ~size_t{3}; };
           while (size_t(end - at) >= sizeof(ElfW(Nhdr))) {
@@ -61,17 +62,13 @@ const std::string& build_id() {
 
 bool enabled() { return Config::current().compile_cache != 0; }
 
-bool is_direct(const Device& on, uint32_t target_index) {
-  return on.targets()[target_index].flags & TOLK_TARGET_LOAD_DIRECT;
-}
-
 // All that the code of a kernel depends on. Its name and what else only tells about it play no part.
 std::string request_text(const Device& on, const UOp& sink, bool may_alias, uint64_t codegen_digest) {
   uint32_t target = target_index(on);
   std::vector<int64_t> ints(sink.arg().ints().begin(), sink.arg().ints().end());
   UOp nameless = make(Op::SINK, DType::Void, sink.src(), Arg(std::move(ints), {}));
   PackWriter out;
-  out.text("program 1").text(build_id()).text(on.compiler_key(target)).number(target);
+  out.text("program 2").text(build_id()).text(on.compiler_key(target)).number(target);
   out.number(int64_t(codegen_digest)).number(on.caps().cores).number(may_alias);
   out.text(Config::current().codegen_text()).text(print(nameless));
   return out.bytes();
@@ -88,10 +85,9 @@ void keep(const std::string& text, std::string_view value) {
   DiskCache::shared().put(content_key(text), text + std::string(value));
 }
 
-std::string code_text(const ProgramEntry& entry) {
+std::string code_text(const ProgramEntry& entry, const std::string& text) {
   PackWriter out;
-  out.text("code 1").text(entry.target_key).number(entry.flags);
-  out.text(entry.text.empty() && entry.kernel ? serialize(entry.kernel->ir) : entry.text);
+  out.text("code 1").text(entry.target_key).number(entry.flags).text(text);
   return out.bytes();
 }
 
@@ -110,13 +106,13 @@ ProgramEntry entry_for(Device& on, const UOp& sink, bool may_alias) {
   return entry;
 }
 
-std::optional<std::string> cached_code(const ProgramEntry& entry) {
+std::optional<std::string> cached_code(const ProgramEntry& entry, const std::string& text) {
   if (!enabled()) return std::nullopt;
-  return find(code_text(entry));
+  return find(code_text(entry, text));
 }
 
-void cache_code(const ProgramEntry& entry, const std::string& code) {
-  if (enabled()) keep(code_text(entry), code);
+void cache_code(const ProgramEntry& entry, const std::string& text, const std::string& code) {
+  if (enabled()) keep(code_text(entry, text), code);
 }
 
 UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen_digest) {
@@ -129,13 +125,6 @@ UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen
     entry.info = read_info(in);
     read_code(in, entry);
     in.end();
-    if (is_direct(on, entry.target_index)) {
-      entry.binary = entry.text;
-    } else {
-      std::optional<std::string> code = cached_code(entry);
-      if (!code) return {};
-      entry.binary = std::move(*code);
-    }
     UOp program = program_node(std::move(entry));
     load_runtime(on, program);
     return program;
@@ -148,11 +137,9 @@ UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen
 void cache_program(Device& on, const UOp& program, uint64_t codegen_digest) {
   if (!enabled()) return;
   const ProgramEntry& entry = program_entry(program);
-  // to_program keeps the compiler's output for targets that take text.
-  if (!has_text(on) && !is_direct(on, entry.target_index)) cache_code(entry, entry.binary);
   PackWriter facts;
   write_info(facts, entry.info);
-  write_code(facts, entry, {});
+  write_code(facts, entry);
   keep(request_text(on, entry.sink, entry.may_alias, codegen_digest), facts.bytes());
 }
 

@@ -2,9 +2,9 @@
 // the device's target, and this build of Tolk. Metadata that a file has of a kernel is no part of the key, so a hit is
 // what this user's own Tolk compiled from the graph.
 //
-// A kernel has two entries: metadata and source text by the graph, compiled bytes by the source text. The second is
-// still valid when another build of Tolk renders the same text. Keys are hashes, and an entry stores the hashed bytes:
-// a graph or text built to collide with another one is a miss.
+// A kernel has two entries: metadata and code by the graph, so that a hit is one file, and the code by the source text, which
+// is still valid when another build of Tolk renders the same text. Keys are hashes, and an entry stores the hashed
+// bytes: a graph or text built to collide with another one is a miss.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ UOp cached_program(Device& on, const UOp& sink, bool may_alias, uint64_t codegen
 // Stores a result of to_program, and nothing else: later processes run it without a further check.
 void cache_program(Device& on, const UOp& program, uint64_t codegen_digest);
 
-// The compiled bytes of the entry's source.
-std::optional<std::string> cached_code(const ProgramEntry& entry);
-void cache_code(const ProgramEntry& entry, const std::string& code);
+// The compiled bytes of a source text for the entry's target and flags.
+std::optional<std::string> cached_code(const ProgramEntry& entry, const std::string& text);
+void cache_code(const ProgramEntry& entry, const std::string& text, const std::string& code);
 
 } // namespace tolk::engine

@@ -40,7 +40,7 @@ void add(Hasher& h, const UOp& size) {
 ContentKey code_key_of(const ProgramEntry& e) {
   Hasher h;
   h.text(e.info.name).text(e.binary).number(e.flags).number(e.target_index);
-  h.text(e.kernel && e.binary.empty() ? serialize(e.kernel->ir) : std::string());
+  h.text(e.kernel ? serialize(e.kernel->ir) : std::string());
   for (const tolk_param& p : e.params)
     h.number(p.kind).number(p.access).number(p.dtype).number(p.count).number(p.min).number(p.max);
   return h.finish();
@@ -48,7 +48,7 @@ ContentKey code_key_of(const ProgramEntry& e) {
 
 ContentKey content_of(const ProgramEntry& e) {
   Hasher h;
-  h.key(graph_key(e.sink)).key(e.code_key).text(e.device).text(e.text).text(e.target_key);
+  h.key(graph_key(e.sink)).key(e.code_key).text(e.device).text(e.target_key);
   h.number(e.may_alias).number(e.local_free);
   const ProgramInfo& info = e.info;
   for (const auto* list : {&info.globals, &info.outs, &info.ins}) {

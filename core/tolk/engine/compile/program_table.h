@@ -1,6 +1,6 @@
 // Compiled kernels as graph nodes. A PROGRAM node has the kernel's SINK as its source and a number as its
-// arg: the index of an immutable entry in the process's table, with launch information, source text and
-// compiled bytes. Equal entries are one entry and so one node.
+// arg: the index of an immutable entry in the process's table, with launch information and
+// loadable code. Equal entries are one entry and so one node.
 //
 //   UOp program = program_node({.sink = sink, .device = "CPU", .info = info, .binary = bytes});
 //   const ProgramEntry& entry = program_entry(program);
@@ -33,14 +33,14 @@ struct ProgramEntry {
   // The code leaves the work-group size open: the global sizes count work-items, and a launch uses groups of
   // one until optimize_local_size found a better size.
   bool local_free = false;
-  std::string text;                              // source text; empty for targets that take the kernel IR
-  std::string binary;                            // compiled bytes; empty for targets that take the kernel IR
-  std::shared_ptr<const codegen::Kernel> kernel; // the kernel IR; null when not made by codegen
-  std::vector<tolk_param> params;                // of the launch: buffers first, then values
-  uint32_t target_index = 0, flags = 0;          // of the device's targets; TOLK_SOURCE_*
-  std::string target_key;                        // Device::compiler_key of devices that can load the bytes
-  bool may_alias = false;                        // written arguments may overlap others
-  ContentKey code_key;                           // of the loadable code; filled by program_node
+  // What a device loads: compiled bytes, or the kernel IR for targets that take it as it is.
+  std::string binary;
+  std::shared_ptr<const codegen::Kernel> kernel;
+  std::vector<tolk_param> params;       // of the launch: buffers first, then values
+  uint32_t target_index = 0, flags = 0; // of the device's targets; TOLK_SOURCE_*
+  std::string target_key;               // Device::compiler_key of devices that can load the bytes
+  bool may_alias = false;               // written arguments may overlap others
+  ContentKey code_key;                  // of the loadable code; filled by program_node
   bool has_binary() const { return kernel != nullptr || !binary.empty(); }
 };
 

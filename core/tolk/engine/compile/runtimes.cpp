@@ -23,9 +23,9 @@ Runtimes& runtimes() {
 ProgramRef load(Device& device, const ProgramEntry& entry) {
   KernelSource source = kernel_source(entry);
   tolk_kernel_ir view;
-  if (entry.kernel && entry.text.empty()) {
+  if (entry.kernel) {
     view = entry.kernel->ir.view();
-    source.ir = &view; // the target takes the kernel itself
+    source.ir = &view;
   }
   return device.load(source, entry.binary);
 }
@@ -51,7 +51,6 @@ ProgramRef load_and_keep(Device& device, const ProgramEntry& entry) {
 KernelSource kernel_source(const ProgramEntry& entry) {
   KernelSource source;
   source.target_index = entry.target_index;
-  source.text = entry.text;
   source.entry = entry.info.name;
   source.params = entry.params;
   source.flags = entry.flags;

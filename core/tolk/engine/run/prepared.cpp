@@ -116,7 +116,7 @@ Estimates graph_estimates(const UOp& call) {
 // Whether the kernel needs the program for overlapping arguments: a written one shares bytes with another,
 // and the program was compiled for arguments that do not.
 bool needs_overlap(const ProgramEntry& entry, const std::vector<BufferRef>& arguments) {
-  if (entry.may_alias || !entry.kernel) return false;
+  if (entry.may_alias) return false;
   for (int out : entry.info.outs)
     for (int other : entry.info.globals)
       if (other != out &&
