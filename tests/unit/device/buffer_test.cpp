@@ -232,7 +232,8 @@ BOOST_AUTO_TEST_CASE(out_of_memory_flushes_the_cache_retries_and_then_explains) 
   BOOST_TEST(d.memory().cached_bytes == 0u);
   BufferRef c = make_buffer(d, DType::U8, 400'000);
   std::string text = message_of<OutOfMemory>([&] { c->allocate(); });
-  BOOST_TEST(contains(text, "allocation of 400 kB failed on STREAMS:1. Used: 700 kB in 1 buffer, peak"), text);
+  BOOST_TEST(contains(text, "allocation of 400 kB failed on STREAMS:1. Used: 700 kB in 1 buffer, peak"),
+             text);
   BOOST_TEST(contains(text, "Largest: 700 kB (the big one)"), text);
   b.reset();
   c->allocate(); // works again afterwards
