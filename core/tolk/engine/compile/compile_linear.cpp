@@ -166,8 +166,7 @@ std::vector<UOp> compile_requests(const std::vector<Request>& requests, const To
   return programs;
 }
 
-Device& device_of_call(const UOp& call, Device& ambient) {
-  std::vector<UOp> arguments = buffer_arguments(call);
+Device& device_of(std::span<const UOp> arguments, Device& ambient) {
   if (arguments.empty()) return ambient;
   std::vector<std::string> names = argument_devices(arguments[0]);
   return device_named(names.empty() ? "" : names[0], ambient);
@@ -188,8 +187,8 @@ std::vector<Request> requests_of(const std::vector<UOp>& calls, Device& ambient,
     UOp sink = calls[i].src(0);
     if (!sink.is(Op::SINK)) continue;
     if (width >= 1 && beam_of(sink) == 0) sink = with_beam(sink, width);
-    requests.push_back(
-        {sink, &device_of_call(calls[i], ambient), may_alias(sink, buffer_arguments(calls[i]))});
+    std::vector<UOp> arguments = buffer_arguments(calls[i]);
+    requests.push_back({sink, &device_of(arguments, ambient), may_alias(sink, arguments)});
     owner.push_back(i);
   }
   return requests;
@@ -223,8 +222,8 @@ UOp compile_linear(Device& ambient, const ToProgram& make_program, const UOp& li
   std::vector<UOp> programs = compile_requests(requests, make_program, progress, compiled);
   for (size_t r = 0; r < requests.size(); ++r) calls[owner[r]] = with_body(calls[owner[r]], programs[r]);
   for (UOp& call : calls) {
-    if (!call.src(0).is(Op::PROGRAM)) continue;
-    UOp tuned = with_tuned_local_size(device_of_call(call, ambient), call.src(0));
+    if (!call.src(0).is(Op::PROGRAM) || !program_entry(call.src(0)).local_free) continue;
+    UOp tuned = with_tuned_local_size(device_of(buffer_arguments(call), ambient), call.src(0));
     if (tuned != call.src(0)) call = with_body(call, tuned);
   }
   return std::ranges::equal(calls, linear.src()) ? linear : with_sources(linear, calls);

@@ -33,19 +33,14 @@ template <typename T> void add_once(std::vector<T>& out, T item) {
 }
 
 struct StoreSite {
-  UOp store;
-  std::vector<UOp> ranges;
+  UOp effect, store; // the store inside of the ENDs of its ranges
   size_t slot() const { return size_t(slot_of(store.src(0))); }
 };
 std::vector<StoreSite> stores_of(const UOp& sink) {
   std::vector<StoreSite> out;
   for (const UOp& effect : sink.src()) {
-    StoreSite site{effect, {}};
-    while (site.store.is(Op::END)) {
-      site.ranges.insert(site.ranges.end(), site.store.src().begin() + 1, site.store.src().end());
-      site.store = UOp(site.store.src(0));
-    }
-    if (site.store.is(Op::STORE) && site.store.src(0).is(Op::PARAM)) out.push_back(std::move(site));
+    const UOp& store = below(effect, OpSet(Op::END));
+    if (store.is(Op::STORE) && store.src(0).is(Op::PARAM)) out.push_back({effect, store});
   }
   return out;
 }
@@ -55,10 +50,11 @@ bool covers(const StoreSite& site) {
   const UOp &target = site.store.src(0), &index = site.store.src(1);
   int64_t elements = elements_of(target), count = 1;
   if (site.store.nsrc() > 3 || index.vmin() != 0 || index.vmax() != elements - 1) return false;
-  for (const UOp& range : site.ranges) {
-    if (!range.src(0).is_const()) return false;
-    count *= range.src(0).const_int();
-  }
+  for (UOp at = site.effect; at != site.store; at = UOp(at.src(0)))
+    for (const UOp& range : at.src().subspan(1)) {
+      if (!range.src(0).is_const()) return false;
+      count *= range.src(0).const_int();
+    }
   return count == elements;
 }
 
