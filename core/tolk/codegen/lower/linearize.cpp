@@ -9,6 +9,32 @@
 #include "tolk/uop/traverse.h"
 
 namespace tolk::codegen {
+namespace {
+
+// The order in which reductions take their value number `step`. Of the two operands of a product, one is shared by more
+// reductions; those stay in registers while the others come one after the other, so that few values live at once.
+std::vector<size_t> order_of_step(const std::vector<UOp>& group, size_t step) {
+  std::vector<size_t> order;
+  std::unordered_map<UOp, size_t, UOpHash> uses, first;
+  for (size_t k = 0; k < group.size(); ++k) {
+    if (step >= values_of(group[k]).size()) continue;
+    order.push_back(k);
+    for (const UOp& operand : values_of(group[k])[step].src()) {
+      ++uses[operand];
+      first.emplace(operand, k);
+    }
+  }
+  auto key = [&](size_t k) {
+    const UOp& value = values_of(group[k])[step];
+    if (!value.is(Op::MUL)) return k;
+    const UOp &a = value.src(0), &b = value.src(1);
+    return first.at(uses.at(a) < uses.at(b) ? a : b);
+  };
+  std::ranges::sort(order, {}, [&](size_t k) { return std::pair(key(k), k); });
+  return order;
+}
+
+} // namespace
 
 Kernel linearize(const UOp& sink, int64_t tiles, int64_t items, const Target& target) {
   return Linearizer(sink, tiles, items, target).run();
@@ -187,13 +213,17 @@ void Linearizer::emit_reductions(const UOp& u) {
   }
   for (const UOp& r : loops) open_loop(r);
   int body = int(chain_.size()) - 1;
-  for (size_t k = 0; k < group.size(); ++k) {
-    const UOp& r = group[k];
-    uint16_t lanes = uint16_t(r.lanes());
-    uint32_t value = add({TOLK_IR_LOAD, type_of(r), lanes, 0, 0, {0, 0}, {registers[k], zero}}, body);
-    for (const UOp& v : values_of(r)) value = fold(reduce_op(r), value, v, body);
-    add({TOLK_IR_STORE, type_of(r), lanes, 0, 0, {0, 0}, {registers[k], zero, value}}, body);
-  }
+  auto access = [&](size_t k, uint16_t opcode, std::vector<uint32_t> src) {
+    return add({opcode, type_of(group[k]), uint16_t(group[k].lanes()), 0, 0, {0, 0}, std::move(src)}, body);
+  };
+  std::vector<uint32_t> sums;
+  for (uint32_t r : registers) sums.push_back(access(sums.size(), TOLK_IR_LOAD, {r, zero}));
+  size_t steps = 0;
+  for (const UOp& r : group) steps = std::max(steps, values_of(r).size());
+  for (size_t step = 0; step < steps; ++step)
+    for (size_t k : order_of_step(group, step))
+      sums[k] = fold(reduce_op(group[k]), sums[k], values_of(group[k])[step], body);
+  for (size_t k = 0; k < group.size(); ++k) access(k, TOLK_IR_STORE, {registers[k], zero, sums[k]});
   for (size_t i = 0; i < loops.size(); ++i) close_loop();
   for (size_t k = 0; k < group.size(); ++k) {
     const UOp& r = group[k];
