@@ -57,8 +57,19 @@ def _(case, _):
     return any(not fits(b, e) for b in set(base.values) for e in set(exponent.values))
 
 
+@row(DIFFERENCES, "Products that the integer type does not hold", "ReduceProd")
+def _(case, _):
+    x = case.values[0]
+    return x.dtype in LIMITS and math.prod(max(1, abs(v)) for v in x.values) > LIMITS[x.dtype][1]
+
+
+@row(DIFFERENCES, "A negative scale of the result", "QLinearSoftmax")
+def _(case, _):
+    return case.values[3].values[0] < 0
+
+
 @row(DIFFERENCES, "NaN among what is compared", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "Hardmax", "Unique", "TopK",
-     "ScatterElements", "ScatterND")
+     "ScatterElements", "ScatterND", "ReduceMax", "ReduceMin")
 def _(case, _):
     scatter = case.name.startswith("Scatter") and case.attributes.get("reduction") not in ("max", "min")
     return not scatter and any(math.isnan(v) for v in floats(case))
@@ -102,7 +113,7 @@ def _(case, _):
                                                                      k in zip(case.attributes.get("strides", []), spans))
 
 
-@row(DIFFERENCES, "SAME_UPPER and SAME_LOWER with strides longer than the kernel", "LpPool")
+@row(DIFFERENCES, "SAME_UPPER and SAME_LOWER with strides longer than the kernel", "LpPool", "AveragePool", "MaxPool")
 def _(case, _):
     spans = [(k - 1) * d + 1 for k, d in zip(case.attributes["kernel_shape"], case.attributes.get("dilations", [1] * 9))]
     return case.attributes.get("auto_pad", "")[:4] == "SAME" and any(s > k for s, k in zip(case.attributes.get("strides", []),

@@ -121,7 +121,7 @@ namespace {
 // Inclusive scan along the last axis: windows over a left-padded copy. Long axes are scanned in blocks, then
 // the block totals.
 Tensor running(Op op, const Tensor& x, Number neutral) {
-  constexpr int64_t kBlock = 256;
+  constexpr int64_t kBlock = 16;
   int64_t axis = x.rank() - 1, n = x.size(axis).value("a cumulative operation");
   if (n <= 1) return x;
   if (n <= 2 * kBlock) {

@@ -21,6 +21,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -53,6 +54,14 @@ std::string host_features() {
   return features.getString();
 }
 
+// Scheduling after register allocation takes up to half of code generation where a processor's model asks for it, and
+// kernels run as fast without: their operations stand in the order that they should run in. LLVM has no other switch.
+void leave_out_post_ra_scheduling() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  if (auto it = options.find("disable-post-ra"); it != options.end())
+    static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
+}
+
 // One per thread: a TargetMachine is not safe to share, and making one takes longer than compiling a small
 // kernel.
 std::unique_ptr<llvm::TargetMachine> make_target_machine(std::string& error) {
@@ -60,6 +69,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(std::string& error) {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetDisassembler();
+    leave_out_post_ra_scheduling();
     return true;
   }();
   (void)initialized;
