@@ -225,6 +225,13 @@ def rnn(activation, value, **attributes):
                hidden_size=1, activations=[activation], **attributes)[:2]
 
 
+def right_embedded_tokens_without_sentences_are_of_sentence_0():
+    row = {k: tensor("f32", [1, 2], v) for k, v in {"word": [1, 3], "place": [0, 0], "sentence": [4, 0]}.items()}
+    given = [tensor("i32", [1, 1], [0]), None, row["word"], row["place"], row["sentence"], vector("f32", [1, 1]),
+             vector("f32", [0, 0])]
+    return one("EmbedLayerNormalization", given, [tensor("f32", [1, 1, 2], [1, -1])], domain="com.microsoft")
+
+
 def right_shrink_of_integers_wraps():
     return one("Shrink", [vector("u8", [0, 1, 3])], [vector("u8", [0, 255, 1])], bias=2.0, lambd=0.5)
 

@@ -43,7 +43,7 @@ namespace {
 using Values = std::vector<GraphValue>;
 
 // Turns (B, H, L, D) or (B, L, H * D), whose number of heads is an attribute or follows from the caches.
-Values rotary(OpCall& op, Rotary how) {
+Values rotary(OpCall& op, const Rotary& how) {
   const Tensor& x = op.in(0);
   if (x.rank() == 4) return {rotated(x, how)};
   if (x.rank() != 3) op.fail("the input must have three or four axes, its shape is " + to_string(x.shape()));
@@ -150,7 +150,10 @@ Values embed_layer_norm(OpCall& op) {
   auto rows = [&](size_t table, const Tensor& at) { return op.in(table).gather(at, 0).cast(wide); };
   Tensor sum = rows(2, ids);
   sum = sum + (op.has(8) ? rows(3, op.in(8)) : op.in(3).narrow(0, 0, ids.size(1)).cast(wide));
-  if (op.has(1)) sum = sum + rows(4, op.in(1));
+  if (op.has(1))
+    sum = sum + rows(4, op.in(1));
+  else if (op.has(4)) // every token is of sentence 0
+    sum = sum + op.in(4).narrow(0, 0, 1).cast(wide);
   Tensor y =
       sum.layer_norm({-1}, op.node.number("epsilon", 1e-12f)) * op.in(5).cast(wide) + op.in(6).cast(wide);
   Tensor mask = op.has(7) ? op.in(7).sum({1}).cast(DType::I32) : Tensor::zeros({ids.size(0)}, DType::I32);

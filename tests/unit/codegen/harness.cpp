@@ -82,17 +82,6 @@ std::vector<UOp> params_of(const UOp& ast) {
   return params;
 }
 
-std::vector<std::byte> bytes_of(const Data& d) {
-  int width = bits(d.dtype) / 8;
-  BOOST_REQUIRE(width >= 1);
-  std::vector<std::byte> out(d.size() * size_t(width));
-  for (size_t i = 0; i < d.size(); ++i) {
-    uint64_t raw = is_float(d.dtype) ? float_to_bits(d.dtype, d.floats[i]) : uint64_t(d.integers[i]);
-    std::memcpy(out.data() + i * size_t(width), &raw, size_t(width));
-  }
-  return out;
-}
-
 void read_back(Data& d, const std::vector<std::byte>& bytes) {
   int width = bits(d.dtype) / 8;
   for (size_t i = 0; i < d.size(); ++i) {
@@ -138,6 +127,17 @@ void compare(const UOp& ast, const Kernel& kernel, std::vector<Data> start, doub
 }
 
 } // namespace
+
+std::vector<std::byte> bytes_of(const Data& d) {
+  int width = bits(d.dtype) / 8;
+  BOOST_REQUIRE(width >= 1);
+  std::vector<std::byte> out(d.size() * size_t(width));
+  for (size_t i = 0; i < d.size(); ++i) {
+    uint64_t raw = is_float(d.dtype) ? float_to_bits(d.dtype, d.floats[i]) : uint64_t(d.integers[i]);
+    std::memcpy(out.data() + i * size_t(width), &raw, size_t(width));
+  }
+  return out;
+}
 
 int rounds(int usual) {
   std::string text = environment("TOLK_TEST_ROUNDS");

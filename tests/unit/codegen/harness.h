@@ -2,6 +2,7 @@
 // AST.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -23,6 +24,9 @@ std::vector<tolk::codegen::Target> group_targets();
 // sums and products of a few dozen are exact in any order. Unit: floats in [-1, 1).
 enum class Fill { Small, Unit };
 std::vector<Data> make_buffers(const tolk::UOp& ast, uint64_t seed, Fill fill = Fill::Small);
+
+// The elements as a device holds them.
+std::vector<std::byte> bytes_of(const Data& data);
 
 // Runs the kernel on the interpreter, which faults on every access outside of a buffer.
 void run(const tolk::codegen::Kernel& kernel, std::vector<Data>& buffers,

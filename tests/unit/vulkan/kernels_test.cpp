@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "kernel_builder.h"
+#include "parse_kernel.h"
 #include "sample_kernels.h"
 #include "tolk/dtype/scalar.h"
 #include "vulkan_device.h"
@@ -17,18 +18,6 @@ namespace tolk::test {
 namespace {
 
 using Id = KernelBuilder::Id;
-
-uint64_t element(const Bytes& bytes, DType dtype, size_t i) {
-  uint64_t word = 0;
-  size_t width = storage_bytes(dtype, 1);
-  std::memcpy(&word, bytes.data() + i * width, width);
-  return word;
-}
-
-bool subnormal(DType dtype, double value) {
-  double least = dtype == DType::F64 ? 0x1p-1022 : 0x1p-126;
-  return value != 0 && std::fabs(value) < least;
-}
 
 // Random bits of the dtype, with limits and special values among them; no subnormals of f32 and f64.
 Bytes values_of(DType dtype, size_t count, unsigned seed) {
@@ -60,30 +49,6 @@ Bytes values_of(DType dtype, size_t count, unsigned seed) {
   return bytes;
 }
 
-bool close(DType dtype, uint64_t a, uint64_t b, int ulps) {
-  if (a == b) return true;
-  if (!is_float(dtype)) return false;
-  double x = float_from_bits(dtype, a), y = float_from_bits(dtype, b);
-  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-  if (subnormal(dtype, x) || subnormal(dtype, y)) return std::fabs(x - y) <= 0x1p-126;
-  if (x == y) return true; // zeros
-  return dtype == DType::F64 && std::fabs(x - y) <= ulps * std::fabs(y) * 0x1p-52;
-}
-
-// Compares buffer 0, which the sample kernels write.
-void compare(const KernelIR& kernel, const Arguments& arguments, int ulps = 0) {
-  auto dtype = static_cast<DType>(kernel.params[0].dtype);
-  std::vector<Bytes> got = run_on("VULKAN", kernel, arguments), want = run_on("INTERP", kernel, arguments);
-  size_t count = got[0].size() / storage_bytes(dtype, 1);
-  for (size_t i = 0; i < count; ++i) {
-    uint64_t a = element(got[0], dtype, i), b = element(want[0], dtype, i);
-    if (close(dtype, a, b, ulps)) continue;
-    BOOST_ERROR(kernel.name << ", element " << i << ": bits " << std::hex << a << ", the interpreter has "
-                            << b);
-    return;
-  }
-}
-
 Arguments elementwise(const KernelIR& kernel, uint16_t lanes) {
   constexpr uint32_t kTiles = 64;
   Arguments arguments{.buffers = {}, .grid = {kTiles, 1, 1}};
@@ -99,7 +64,7 @@ BOOST_AUTO_TEST_CASE(casts_between_all_dtypes_follow_the_rules_of_the_kernel_ir,
     for (int to = 0; to <= TOLK_DTYPE_F8E8M0; ++to) {
       if (from == to) continue;
       KernelIR kernel = cast_kernel(static_cast<DType>(from), static_cast<DType>(to), 4);
-      compare(kernel, elementwise(kernel, 4));
+      compare_with_interpreter(kernel, elementwise(kernel, 4));
     }
 }
 
@@ -116,8 +81,32 @@ BOOST_AUTO_TEST_CASE(arithmetic_of_all_dtypes_follows_the_rules_of_the_kernel_ir
     if (lanes == 8 && kernel.params[0].dtype != TOLK_DTYPE_F32 && kernel.params[0].dtype != TOLK_DTYPE_U8)
       continue;
     bool rounds = kernel.name.starts_with("FDIV") || kernel.name.starts_with("SQRT");
-    compare(kernel, elementwise(kernel, lanes), rounds ? 4 : 0);
+    compare_with_interpreter(kernel, elementwise(kernel, lanes), rounds ? 4 : 0);
   }
+}
+
+// A driver may simplify the comparison of a converted integer with a constant to one of the narrower type.
+BOOST_AUTO_TEST_CASE(converted_integers_compare_by_value, *boost::unit_test::precondition(has_vulkan)) {
+  std::vector<int32_t> numbers = {INT32_MIN, -300, -128, -1, 0, 1, 9, 10, 11, 127, 300, INT32_MAX};
+  Bytes given(numbers.size() * 4);
+  std::memcpy(given.data(), numbers.data(), given.size());
+  for (std::string from : {"i8", "u8", "i16", "u16", "i32", "u32"})
+    for (std::string to : {"i16", "u16", "i32", "u32", "i64", "u64"})
+      for (std::string compared :
+           {"CMPLT bool %7 %8", "CMPLT bool %8 %7", "CMPEQ bool %7 %8", "CMPNE bool %7 %8"})
+        for (std::string number : {"10", "-5000000000", "5000000000"}) {
+          if (from == to || (number.size() > 2 && to != "i64")) continue;
+          std::string text =
+              "kernel compare\nparam buffer i32 w 12\nparam buffer i32 r 12\n%0 = PARAM i32 [0]\n"
+              "%1 = PARAM i32 [1]\n%2 = SPECIAL i32 [256, 12]\n%3 = LOAD i32 %1 %2\n%4 = CONST i32 1\n"
+              "%5 = CONST i32 0\n%6 = " +
+              (from == "i32" ? "ADD i32 %3 %5" : "CAST " + from + " %3") + "\n%7 = CAST " + to +
+              " %6\n%8 = CONST " + to + " " + number + "\n%9 = " + compared +
+              "\n%10 = WHERE i32 %9 %4 %5\n%11 = STORE i32 %0 %2 %10\n";
+          BOOST_TEST_CONTEXT(text)
+          compare_with_interpreter(parse_kernel_ir(text),
+                                   {.buffers = {Bytes(given.size()), given}, .local = {12, 1, 1}});
+        }
 }
 
 BOOST_AUTO_TEST_CASE(loops_registers_gates_and_gathers, *boost::unit_test::precondition(has_vulkan)) {
@@ -134,20 +123,26 @@ BOOST_AUTO_TEST_CASE(loops_registers_gates_and_gathers, *boost::unit_test::preco
     std::memcpy(bytes.data(), values.begin(), bytes.size());
     return bytes;
   };
-  compare(vector_add(), {.buffers = {f32(512, 0), f32(512, 1), f32(512, 2)}, .grid = {64, 1, 1}});
-  compare(row_sum(), {.buffers = {f32(16, 0), f32(512, 1)}, .grid = {16, 1, 1}});
+  compare_with_interpreter(vector_add(),
+                           {.buffers = {f32(512, 0), f32(512, 1), f32(512, 2)}, .grid = {64, 1, 1}});
+  compare_with_interpreter(row_sum(), {.buffers = {f32(16, 0), f32(512, 1)}, .grid = {16, 1, 1}});
   for (int64_t n : {0, 1, 5, 100})
-    compare(guarded_sum(), {.buffers = {i32({0}), values_of(DType::I32, 1000, 3)}, .values = {n}});
+    compare_with_interpreter(guarded_sum(),
+                             {.buffers = {i32({0}), values_of(DType::I32, 1000, 3)}, .values = {n}});
   for (int64_t n : {0, 3, 13, 16}) {
     Bytes flags = values_of(DType::BOOL, 128, 1);
-    compare(gated_copy(), {.buffers = {f32(128, 0), f32(128, 1), flags}, .values = {n}, .grid = {1, 1, 1}});
+    compare_with_interpreter(
+        gated_copy(), {.buffers = {f32(128, 0), f32(128, 1), flags}, .values = {n}, .grid = {1, 1, 1}});
   }
-  compare(gather_scatter(),
-          {.buffers = {f32(8, 0), f32(8, 1), i32({3, -1, 0, 7, 2, 2, -1, 5})}, .grid = {1, 1, 1}});
-  compare(shared_transpose(),
-          {.buffers = {values_of(DType::I16, 64, 1), values_of(DType::I16, 64, 2)}, .grid = {4, 1, 1}});
-  compare(integer_mix(), {.buffers = {values_of(DType::I32, 8, 1), values_of(DType::I32, 8, 2),
-                                      values_of(DType::U8, 8, 3)}});
+  compare_with_interpreter(
+      gather_scatter(),
+      {.buffers = {f32(8, 0), f32(8, 1), i32({3, -1, 0, 7, 2, 2, -1, 5})}, .grid = {1, 1, 1}});
+  compare_with_interpreter(
+      shared_transpose(),
+      {.buffers = {values_of(DType::I16, 64, 1), values_of(DType::I16, 64, 2)}, .grid = {4, 1, 1}});
+  compare_with_interpreter(
+      integer_mix(),
+      {.buffers = {values_of(DType::I32, 8, 1), values_of(DType::I32, 8, 2), values_of(DType::U8, 8, 3)}});
 }
 
 // llvmpipe leaves a shader's loops after 65,535 iterations in all.
@@ -173,8 +168,9 @@ BOOST_AUTO_TEST_CASE(long_loops_run_to_their_end, *boost::unit_test::preconditio
   c.end(inner);
   c.end(outer);
   c.store(sum, zero, c.load(reg, zero));
-  compare(c.kernel, {.buffers = {Bytes(4)}});
-  for (int64_t count : {0, 1, 69999, 70000}) compare(b.kernel, {.buffers = {Bytes(4)}, .values = {count}});
+  compare_with_interpreter(c.kernel, {.buffers = {Bytes(4)}});
+  for (int64_t count : {0, 1, 69999, 70000})
+    compare_with_interpreter(b.kernel, {.buffers = {Bytes(4)}, .values = {count}});
 }
 
 BOOST_AUTO_TEST_CASE(work_items_of_a_group_exchange_elements, *boost::unit_test::precondition(has_vulkan)) {

@@ -30,4 +30,10 @@ ProgramRef load_kernel(Device& device, const KernelIR& kernel, std::array<uint32
 // Runs on the device; the buffers' contents afterwards.
 std::vector<Bytes> run_on(const std::string& device, const KernelIR& kernel, const Arguments& arguments);
 
+uint64_t element(const Bytes& bytes, DType dtype, size_t i); // its bits
+bool subnormal(DType dtype, double value);
+
+// Runs on VULKAN and on INTERP and requires equal buffers, bit for bit but for subnormal floats, NaNs, and `ulps` of f64.
+void compare_with_interpreter(const KernelIR& kernel, const Arguments& arguments, int ulps = 0);
+
 } // namespace tolk::test

@@ -1,5 +1,6 @@
 #include "tolk/render/spirv/spirv_emit.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -96,8 +97,26 @@ Value SpirvEmitter::binary(std::string_view op, Value a, Value b) {
 
 Value SpirvEmitter::fneg(Value a) { return define(kOpFNegate, a.type.kind, {id(a)}); }
 
+// Of a sign-extended i32 with a constant, in 32 bits; no value for other operands. Mesa 22.3 simplifies the comparison of
+// 64 bits to one that is false for every number.
+Value SpirvEmitter::compare_extended(std::string_view predicate, const Value& a, const Value& b) {
+  const Value& constant_one = a.is_constant() ? a : b;
+  auto it = extended_.find(a.is_constant() ? b.number : a.number);
+  if (!constant_one.is_constant() || it == extended_.end() || predicate[0] != 's') return {};
+  auto number = static_cast<int64_t>(constant_one.bits);
+  int64_t near = std::clamp<int64_t>(number, INT32_MIN, INT32_MAX);
+  if (near != number) { // the same for every i32
+    bool below = a.is_constant() ? number < 0 : number > 0;
+    return constant({Kind::I1}, below == (predicate[1] == 'l'));
+  }
+  Value narrow = constant({Kind::I32}, static_cast<uint32_t>(near));
+  return a.is_constant() ? icmp(predicate, narrow, it->second) : icmp(predicate, it->second, narrow);
+}
+
 Value SpirvEmitter::icmp(std::string_view predicate, Value a, Value b) {
   TOLK_CHECK(a.type == b.type, "operands of one comparison differ in type");
+  if (a.type.kind == Kind::I64)
+    if (Value result = compare_extended(predicate, a, b)) return result;
   if (a.type.kind != Kind::I1)
     return define(opcode_of(kIntegerPredicates, predicate), Kind::I1, {id(a), id(b)});
   if (predicate == "ult") return binary("and", define(kOpLogicalNot, Kind::I1, {id(a)}), b);
@@ -133,7 +152,9 @@ Value SpirvEmitter::convert(std::string_view op, Value a, Kind to) {
   }
   bool from_signed = op == "sitofp";
   if ((from_signed || op == "uitofp") && bits(a.type.kind) < 32) a = resize(a, Kind::I32, from_signed);
-  return define(opcode_of(kConversions, op), to, {id(a)});
+  Value result = define(opcode_of(kConversions, op), to, {id(a)});
+  if (op == "sext" && a.type.kind == Kind::I32) extended_.emplace(result.number, a);
+  return result;
 }
 
 Value SpirvEmitter::bitcast(Value a, Kind to) {

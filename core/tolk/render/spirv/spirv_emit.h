@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <string_view>
+#include <unordered_map>
 
 #include "tolk/render/emit/emitter.h"
 #include "tolk/render/spirv/spirv_module.h"
@@ -48,12 +49,14 @@ public:
   void instruction(uint32_t opcode, std::initializer_list<uint32_t> operands) { put(body, opcode, operands); }
 
 private:
+  Value compare_extended(std::string_view predicate, const Value& a, const Value& b);
   Value trunc_f64(Value a);
   Value glsl(uint32_t instruction, Value a);
   Value is_nan(Value a);
 
   Module& module_;
   bool has_f64_;
+  std::unordered_map<uint32_t, Value> extended_; // the i32 that an i64 is the sign extension of, by id
 };
 
 } // namespace tolk::spirv
