@@ -22,6 +22,9 @@ constexpr double kStreamBytes = 20; // per cycle, from the second-level cache
 // A first-level cache of 8 ways, where lines 4 KiB apart share a set.
 constexpr int64_t kSetPeriod = 4096;
 constexpr int64_t kMaxInSet = 6;
+constexpr int64_t kLine = 64;
+// Loads of single lanes that a block is made of.
+constexpr int64_t kMaxLanes = 256;
 // Copies of a body beyond which code gets too long, weighed by its arithmetic.
 constexpr double kMaxCode = 220;
 
@@ -74,7 +77,7 @@ private:
   // The tile with no rows, with rows of one loop, and for vectors of the reduction of two.
   void rows_of(Tile t) {
     consider(t);
-    if (!body_.reduce) return;
+    if (!body_.reduce) return blocks_of(t);
     LoopSet rows = free_ - t.vector;
     for (LoopSet first : rows) {
       if (!known(first)) continue;
@@ -93,6 +96,34 @@ private:
         }
       }
     }
+  }
+
+  // Whether each lane of a load is on a line of its own.
+  bool one_line_a_lane(const Tile& t, const Access& a) const {
+    return (a.address - a.irregular) & t.vector && std::abs(a.along(t.vector)) * a.bytes >= kLine;
+  }
+
+  // A transposition: rows of the loop along which such a load is contiguous, so that a block uses what it fetches.
+  void blocks_of(Tile t) {
+    if (t.vectors > 1) return;
+    for (const Access& a : body_.loads)
+      for (LoopSet loop : free_ - t.vector) {
+        if (!one_line_a_lane(t, a) || a.irregular & loop || std::abs(a.along(loop)) != 1 || !known(loop))
+          continue;
+        int64_t rows = std::min(kLine / a.bytes, std::max<int64_t>(1, kMaxLanes / t.lanes));
+        if (rows < 2 || nest_.extent(loop) < rows) continue;
+        t.rows = {{loop, int(rows)}};
+        consider(t);
+      }
+  }
+
+  // Bytes of the lines that one pass through a tile fetches for such a load.
+  double fetched(const Tile& t, const Access& a) const {
+    if (a.elements * a.bytes <= double(target_.l1_bytes) / 2) return 0;
+    double lines = double(t.lanes) * times(t, a.loops);
+    for (const auto& [loop, amount] : t.rows)
+      if ((a.loops - a.irregular) & loop && std::abs(a.along(loop)) == 1) lines /= amount;
+    return lines * kLine;
   }
 
   int times(const Tile& t, LoopSet loops) const {
@@ -160,6 +191,9 @@ private:
         if (bytes * inner_trips_ > double(target_.l1_bytes) / 2) streamed += bytes;
       }
     }
+    if (!body_.reduce)
+      for (const Access& a : body_.loads)
+        if (one_line_a_lane(t, a)) streamed += fetched(t, a);
     double arithmetic = copies * body_.operations / std::max(1u, target_.fma_ports);
     double issued = loads + 2 * arithmetic;
     // Of tiles with the same bottleneck the one with fewer loads.
