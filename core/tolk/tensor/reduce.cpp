@@ -137,7 +137,8 @@ Tensor running(Op op, const Tensor& x, Number neutral) {
   Shape split(x.shape().begin(), x.shape().end() - 1);
   split.insert(split.end(), {SInt(blocks), SInt(kBlock)});
   Tensor inside = running(op, x.pad(amounts, neutral).reshape(split), neutral);
-  Tensor totals = running(op, inside.narrow(-1, kBlock - 1, 1).squeeze(-1), neutral);
+  // Stored in one piece: the windows read each total sixteen times.
+  Tensor totals = running(op, inside.narrow(-1, kBlock - 1, 1).squeeze(-1).contiguous(), neutral);
   std::vector<std::pair<int64_t, int64_t>> shift(size_t(totals.rank()), {0, 0});
   shift.back() = {1, -1};
   Tensor before = totals.pad(shift, neutral).unsqueeze(-1);
