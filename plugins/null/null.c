@@ -111,6 +111,10 @@ static tolk_status buffer_create(tolk_device* device, const tolk_buffer_desc* de
   tolk_buffer* b = null_host->mem_alloc(null_host->ctx, sizeof *b, 8);
   uint64_t align = desc->align > 64 ? desc->align : 64;
   (void)device;
+  if (desc->kind < TOLK_BUFFER_DEVICE || desc->kind > TOLK_BUFFER_UNIFIED) {
+    null_host->mem_free(null_host->ctx, b);
+    return null_fail(TOLK_E_UNSUPPORTED, "a kind of buffer that this device does not have");
+  }
   if (!b) return null_fail(TOLK_E_HOST_OOM, "no memory for the buffer record");
   memset(b, 0, sizeof *b);
   b->size = desc->size;

@@ -30,9 +30,12 @@ VkPipeline tolk_program::pipeline(const uint32_t local[3]) {
   create.stage.pSpecializationInfo = &specialization;
   create.layout = device->layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  device->check(device->vk.vkCreateComputePipelines(device->handle, device->pipeline_cache, 1, &create,
-                                                    nullptr, &pipeline),
-                "making the pipeline of " + kernel.name);
+  const VkResult result = device->vk.vkCreateComputePipelines(device->handle, device->pipeline_cache, 1,
+                                                              &create, nullptr, &pipeline);
+  // What a driver answers to a module that it cannot take: the fault is in the bytes.
+  if (result == VK_ERROR_UNKNOWN)
+    throw Failure{TOLK_E_BAD_BINARY, "the driver refuses the module of " + kernel.name};
+  device->check(result, "making the pipeline of " + kernel.name);
   pipelines.emplace(size, pipeline);
   return pipeline;
 }

@@ -100,7 +100,7 @@ std::vector<uint64_t> specials(DType dtype) {
   return {0,          sign,
           one,        one | sign,
           one + ulp,  inf,
-          inf | sign, inf + (inf - one) / 2,
+          inf | sign, inf | uint64_t{1} << (f.mantissa - 1),
           inf - 1,    uint64_t{1} << f.mantissa,
           1,          one + (uint64_t{3} << (f.mantissa - 1))};
 }

@@ -141,22 +141,27 @@ void destroy_pending(Session& s) {
 
 void timeout(Session& s) {
   Slow slow(s);
-  auto event = s.new_event();
-  slow.start(s.stream(), 4);
-  slow.start(s.stream(), 4);
-  ok(s.plugin().stream.event_record(event.get(), s.stream()), "event_record");
-  const uint64_t begin = tolk::now_ns();
-  const tolk_status stream = s.plugin().stream.synchronize(s.stream(), 0);
-  const uint64_t took = tolk::now_ns() - begin;
-  const tolk_status waited = s.plugin().stream.event_sync(event.get(), 1000);
-  s.sync();
-  for (tolk_status status : {stream, waited})
-    expect(status == TOLK_OK || status == TOLK_TIMEOUT, "OK or TIMEOUT from a wait that has a limit",
-           tolk::status_name(status));
-  expect(took < 30'000'000 || stream == TOLK_OK, "an answer at once from synchronize(0)",
-         fmt::format("one after {} ms", took / 1'000'000));
-  ok(s.plugin().stream.event_sync(event.get(), TOLK_FOREVER), "event_sync after the work");
-  expect(word_of(s.read(slow.result())) == slow.wanted(4), "the result after a wait that expired", "another");
+  uint64_t least = UINT64_MAX;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    auto event = s.new_event();
+    slow.start(s.stream(), 4);
+    slow.start(s.stream(), 4);
+    ok(s.plugin().stream.event_record(event.get(), s.stream()), "event_record");
+    const uint64_t begin = tolk::now_ns();
+    const tolk_status stream = s.plugin().stream.synchronize(s.stream(), 0);
+    least = std::min(least, tolk::now_ns() - begin);
+    const tolk_status waited = s.plugin().stream.event_sync(event.get(), 1000);
+    s.sync();
+    for (tolk_status status : {stream, waited})
+      expect(status == TOLK_OK || status == TOLK_TIMEOUT, "OK or TIMEOUT from a wait that has a limit",
+             tolk::status_name(status));
+    ok(s.plugin().stream.event_sync(event.get(), TOLK_FOREVER), "event_sync after the work");
+    expect(word_of(s.read(slow.result())) == slow.wanted(4), "the result after a wait that expired",
+           "another");
+  }
+  expect(least < slow.took_ns() / 2,
+         fmt::format("an answer at once from synchronize(0), of work of {} ms", slow.took_ns() / 1'000'000),
+         fmt::format("one after {} ms", least / 1'000'000));
 }
 
 void from_other_thread(Session& s) {

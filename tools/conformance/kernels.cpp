@@ -1,8 +1,6 @@
 // The kernels that conformance cases run. Each group of a launch computes one element, or `lanes` of them.
 #include "kernels.h"
 
-#include <climits>
-
 namespace conformance {
 namespace {
 
@@ -33,6 +31,8 @@ struct Builder {
   }
 };
 
+// Mesa's software driver ends a shader's loops after 65535 rounds, so a round does much.
+constexpr int kUnrolled = 256;
 constexpr uint32_t kMultiplier = 1664525, kIncrement = 1013904223; // of Numerical Recipes' generator
 
 } // namespace
@@ -77,23 +77,25 @@ KernelIR add_to(const char* name) {
 KernelIR stir() {
   Builder b("stir");
   const uint32_t out = b.buffer(DType::U32, TOLK_ACCESS_WRITE), in = b.buffer(DType::U32, TOLK_ACCESS_READ);
-  const uint32_t times = b.value(DType::I32, 1, INT_MAX), zero = b.constant(DType::I32, 0);
+  const uint32_t times = b.value(DType::I32, 1, kStirRounds), zero = b.constant(DType::I32, 0);
   const uint32_t mul = b.constant(DType::U32, kMultiplier), inc = b.constant(DType::U32, kIncrement);
   const uint32_t shift = b.constant(DType::U32, 15);
   const uint32_t reg = b.k.add(TOLK_IR_DEFINE_REG, DType::U32, 1, {}, {1});
   b.store(DType::U32, reg, zero, b.load(DType::U32, in, zero));
   const uint32_t loop = b.k.add(TOLK_IR_RANGE, DType::I32, 1, {times});
-  const uint32_t x = b.load(DType::U32, reg, zero);
-  const uint32_t y = b.op(TOLK_IR_ADD, DType::U32, {b.op(TOLK_IR_MUL, DType::U32, {x, mul}), inc});
-  b.store(DType::U32, reg, zero,
-          b.op(TOLK_IR_XOR, DType::U32, {y, b.op(TOLK_IR_SHR, DType::U32, {y, shift})}));
+  uint32_t x = b.load(DType::U32, reg, zero);
+  for (int i = 0; i < kUnrolled; i++) {
+    const uint32_t y = b.op(TOLK_IR_ADD, DType::U32, {b.op(TOLK_IR_MUL, DType::U32, {x, mul}), inc});
+    x = b.op(TOLK_IR_XOR, DType::U32, {y, b.op(TOLK_IR_SHR, DType::U32, {y, shift})});
+  }
+  b.store(DType::U32, reg, zero, x);
   b.k.add(TOLK_IR_END, DType::Void, 1, {loop});
   b.store(DType::U32, out, zero, b.load(DType::U32, reg, zero));
   return b.k;
 }
 
 uint32_t stirred(uint32_t x, int32_t times) {
-  for (int32_t i = 0; i < times; i++) {
+  for (int32_t i = 0; i < times * kUnrolled; i++) {
     x = x * kMultiplier + kIncrement;
     x ^= x >> 15;
   }

@@ -16,9 +16,10 @@ tolk::KernelIR where(tolk::DType dtype);
 tolk::KernelIR add_value(const char* name = "add_value");
 // out[i] = in[i] + value 0, for i32.
 tolk::KernelIR add_to(const char* name = "add_to");
-// out[0] = (in[0] stirred value 0 times): takes as long as one likes. For u32.
+// out[0] = in[0] stirred in value 0 rounds, at most kStirRounds: takes as long as one likes. For u32.
+constexpr int32_t kStirRounds = 60000;
 tolk::KernelIR stir();
-uint32_t stirred(uint32_t x, int32_t times); // what it computes
+uint32_t stirred(uint32_t x, int32_t rounds); // what it computes
 // out[i] = sum of in_k[i] * (k + 1) + sum of values_k * (k + 100), for i32.
 tolk::KernelIR weighted(uint32_t inputs, uint32_t values);
 // out[0] = value 0, of any integer dtype.

@@ -16,10 +16,10 @@ Slow::Slow(Session& s) : s_(s), loaded_(s.kernel(stir())), in_(s.buffer(4)), out
     const uint64_t begin = tolk::now_ns();
     start(s.stream(), 1);
     s.sync();
-    const uint64_t took = std::max<uint64_t>(1000, tolk::now_ns() - begin);
-    if (took > kWanted / 2) break;
+    took_ = std::max<uint64_t>(1000, tolk::now_ns() - begin);
+    if (took_ > kWanted / 2) break;
     rounds_ = static_cast<int32_t>(std::min<uint64_t>(
-        1u << 30, static_cast<uint64_t>(rounds_) * std::min<uint64_t>(20, kWanted / took + 1)));
+        kStirRounds, static_cast<uint64_t>(rounds_) * std::min<uint64_t>(20, kWanted / took_ + 1)));
   }
 }
 
