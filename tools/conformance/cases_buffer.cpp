@@ -318,6 +318,67 @@ void desc_bigger(Session& s) {
   s.plugin().buffer.destroy(buffer);
 }
 
+// The last element of a buffer, by a copy and by a kernel.
+void range_end(Session& s) {
+  Loaded kernel = s.kernel(add_value());
+  for (uint64_t size : {4ull, 64ull, 4096ull, 65536ull + 4}) {
+    auto buffer = s.buffer(size, TOLK_BUFFER_ZEROED);
+    const uint64_t step = std::max<uint64_t>({s.caps().offset_align, s.caps().copy_align, 4}),
+                   at = (size - 4) / step * step;
+    if ((s.caps().flags & TOLK_CAP_NO_OFFSET_VIEWS) && at) continue;
+    const int32_t five = 5;
+    s.write({buffer.get(), at, 4}, &five);
+    s.launch(kernel.kernel, {{buffer.get(), at, 4}}, {2}, 1);
+    s.sync();
+    int32_t found = 0;
+    std::memcpy(&found, s.read({buffer.get(), at, 4}).data(), 4);
+    expect(found == 7, fmt::format("7 at the end of {} bytes", size), std::to_string(found));
+  }
+}
+
+void map_partial(Session& s) {
+  if (!(s.caps().buffer_kinds & (1u << TOLK_BUFFER_STAGING))) throw Skipped{"buffers of kind STAGING"};
+  auto buffer = s.buffer(4096, 0, TOLK_BUFFER_STAGING);
+  Bytes bytes = random_bytes(4096, 6);
+  s.write({buffer.get(), 0, 4096}, bytes.data());
+  void *first = nullptr, *second = nullptr;
+  ok(s.plugin().buffer.map(buffer.get(), 0, 2048, TOLK_MAP_READ | TOLK_MAP_WRITE, &first), "map");
+  ok(s.plugin().buffer.map(buffer.get(), 1024, 2048, TOLK_MAP_READ | TOLK_MAP_WRITE, &second),
+     "a map that overlaps another");
+  static_cast<uint8_t*>(first)[1500] = bytes[1500] = 1;
+  static_cast<uint8_t*>(second)[1000] = bytes[2024] = 2;
+  ok(s.plugin().buffer.unmap(buffer.get(), first), "unmap");
+  ok(s.plugin().buffer.unmap(buffer.get(), second), "unmap");
+  expect_bytes(bytes, s.read(buffer.get(), 4096), "bytes written through two overlapping maps");
+}
+
+void chain_ignorable(Session& s) {
+  const tolk_chain unknown{0x7ffffff0, sizeof unknown, nullptr};
+  tolk_buffer_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = TOLK_BUFFER_DEVICE;
+  desc.size = 64;
+  desc.next = &unknown;
+  tolk_buffer* buffer = nullptr;
+  ok(s.plugin().buffer.create(s.device(), &desc, &buffer),
+     "buffer.create with an unknown chain type below 2^31");
+  s.plugin().buffer.destroy(buffer);
+}
+
+// A host of a later version: its tail is not written.
+void out_bigger(Session& s) {
+  struct {
+    tolk_memory memory;
+    uint8_t tail[64];
+  } place;
+  std::memset(&place, 0xa5, sizeof place);
+  place.memory.struct_size = sizeof place;
+  ok(s.plugin().device.memory(s.device(), &place.memory), "memory with a longer struct");
+  for (uint8_t byte : place.tail) expect(byte == 0xa5, "an untouched tail of a longer struct", "a write");
+  expect(place.memory.struct_size == sizeof place, "struct_size left alone",
+         std::to_string(place.memory.struct_size));
+}
+
 constexpr Case kCases[] = {
     {"buf.create_sizes", Tier::Required, kDevice, create_sizes},
     {"buf.zero_size", Tier::Required, kDevice, zero_size},
@@ -336,6 +397,10 @@ constexpr Case kCases[] = {
     {"buf.accounting", Tier::Required, kDevice, accounting},
     {"mem.counters", Tier::Optional, kDevice | kMemory, counters},
     {"mem.free_le_total", Tier::Optional, kDevice | kMemory, free_total},
+    {"buf.range_end", Tier::Required, kDevice | kValues, range_end},
+    {"buf.map_partial", Tier::Optional, kDevice | kMap | kValues, map_partial},
+    {"abi.chain_unknown_ignorable", Tier::Required, kDevice, chain_ignorable},
+    {"abi.out_bigger", Tier::Required, kDevice | kMemory, out_bigger},
     {"abi.out_smaller", Tier::Required, kDevice | kMemory, out_smaller},
     {"abi.desc_bigger_poison", Tier::Required, kDevice, desc_bigger},
 };

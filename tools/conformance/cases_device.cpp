@@ -5,6 +5,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fmt/format.h>
+#include <regex>
 #include <thread>
 
 #include "case.h"
@@ -204,6 +205,27 @@ void clock_monotone(Session& s) {
          fmt::format("{:.4f} of them", ratio));
 }
 
+void pci_syntax(Session& s) {
+  const tolk_device_info info = s.info();
+  if (!info.pci_id || !*info.pci_id) throw Skipped{"a pci_id"};
+  expect(std::regex_match(info.pci_id, std::regex("[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\\.[0-7]")),
+         "a pci_id of the form domain:bus:device.function", info.pci_id);
+}
+
+// Texts of the plugin live until shutdown and stay as they are.
+void plugin_strings(Session& s) {
+  count(s);
+  const char* name = s.info().name;
+  const std::string before = name;
+  s.open();
+  {
+    auto buffer = s.buffer(64);
+  }
+  s.close();
+  expect(name == before && s.plugin().name == s.table()->name, "texts that stay as they are until shutdown",
+         name);
+}
+
 constexpr Case kCases[] = {
     {"enum.count_stable", Tier::Required, kNothing, count_stable},
     {"enum.info_each", Tier::Required, kNothing, info_each},
@@ -216,6 +238,8 @@ constexpr Case kCases[] = {
     {"enum.targets_known", Tier::Required, kDevice, targets_known},
     {"enum.targets_usable", Tier::Required, kDevice, targets_usable},
     {"enum.peer_matrix", Tier::Optional, kDevice, peer_matrix},
+    {"enum.pci_syntax", Tier::Required, kDevice, pci_syntax},
+    {"life.plugin_strings", Tier::Required, kNothing, plugin_strings},
     {"time.monotone", Tier::Required, kDevice | kClock, clock_monotone},
 };
 

@@ -199,10 +199,30 @@ void shutdown_time(Session& s) {
            std::to_string(s.host().live_allocations));
 }
 
+void enum_parallel(Session& s) {
+  uint32_t wanted = 0;
+  ok(s.plugin().table.device_count(s.plugin().self, &wanted), "device_count");
+  std::vector<std::thread> threads;
+  bool same[16] = {};
+  for (bool& result : same)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; i++) {
+        uint32_t n = 0;
+        const tolk_device_info* info = nullptr;
+        result = s.plugin().table.device_count(s.plugin().self, &n) == TOLK_OK && n == wanted &&
+                 (n == 0 || (s.plugin().table.device_info(s.plugin().self, 0, &info) == TOLK_OK && info));
+        if (!result) return;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  for (bool result : same) expect(result, "the same devices on sixteen threads", "another answer");
+}
+
 void shutdown_no_devices(Session& s) { s.plugin().table.shutdown(s.plugin().self); }
 
 constexpr Case kCases[] = {
     {"comp.no_stdout", Tier::Required, kDevice, no_stdout},
+    {"thread.enum_parallel", Tier::Required, kNothing, enum_parallel},
     {"thread.create_destroy", Tier::Required, kDevice, create_destroy},
     {"thread.stream_per_thread", Tier::Optional, kDevice | kValues | kStreams, stream_per_thread},
     {"thread.fp_env", Tier::Required, kNothing, fp_env},

@@ -315,6 +315,33 @@ void interleave(Session& s) {
   data.all_are(221, "after graphs and launches in turn");
 }
 
+void two_instances(Session& s) {
+  Words data(s, 8, 0);
+  Loaded kernel = s.kernel(add_value());
+  Graph one(s, TOLK_GRAPH_UPDATABLE), two(s, TOLK_GRAPH_UPDATABLE);
+  ok(one.add(kernel.kernel, {data.ref()}, {1}, 8), "add_kernel");
+  ok(two.add(kernel.kernel, {data.ref()}, {100}, 8), "add_kernel");
+  ok(one.commit(), "commit");
+  ok(two.commit(), "commit");
+  for (int i = 0; i < 5; i++) one.launch(), two.launch();
+  s.sync();
+  data.all_are(505, "after two graphs over one kernel and buffer in turn");
+}
+
+void destroy_after_use(Session& s) {
+  Words data(s, 8, 0);
+  Loaded kernel = s.kernel(add_value());
+  for (int i = 0; i < 5; i++) {
+    Graph g(s, 0);
+    ok(g.add(kernel.kernel, {data.ref()}, {1}, 8), "add_kernel");
+    ok(g.commit(), "commit");
+    g.launch();
+  }
+  s.launch(kernel.kernel, {data.ref()}, {10}, 8);
+  s.sync();
+  data.all_are(15, "from a kernel whose graphs were destroyed");
+}
+
 constexpr uint32_t kNeeds = kDevice | kGraph, kRuns = kNeeds | kValues;
 constexpr Case kCases[] = {
     {"graph.one_node", Tier::Optional, kRuns, one_node},
@@ -329,6 +356,8 @@ constexpr Case kCases[] = {
     {"graph.update_bad_atomic", Tier::Optional, kRuns | kUpdate, update_bad},
     {"graph.double_commit", Tier::Optional, kNeeds, double_commit},
     {"graph.replay_10000", Tier::Optional, kRuns, replay},
+    {"graph.two_instances", Tier::Optional, kRuns, two_instances},
+    {"graph.destroy_after_use", Tier::Optional, kRuns, destroy_after_use},
     {"graph.interleave_eager", Tier::Optional, kRuns, interleave},
 };
 
