@@ -127,13 +127,10 @@ tolk_status create(tolk_device* device, const tolk_buffer_desc* desc, tolk_buffe
   return guarded([&]() -> tolk_status {
     if (desc->align & (desc->align - 1))
       return fail(TOLK_E_INVALID, "a buffer's alignment must be a power of two");
-    if (desc->align > kAlign)
-      return fail(TOLK_E_LIMIT, "Vulkan buffers are aligned to " + std::to_string(kAlign) +
-                                    " bytes, not to " + std::to_string(desc->align));
     const uint32_t kind = desc->kind == 0 ? uint32_t{TOLK_BUFFER_DEVICE} : desc->kind;
     if (!(device->caps.buffer_kinds >> kind & 1))
       return fail(TOLK_E_UNSUPPORTED, "the device has no memory of kind " + std::to_string(kind));
-    std::unique_ptr<tolk_buffer> buffer = make_buffer(*device, desc->size, kind);
+    std::unique_ptr<tolk_buffer> buffer = make_buffer(*device, desc->size, kind, desc->align);
     if (desc->flags & TOLK_BUFFER_ZEROED) {
       if (buffer->mapped()) {
         std::memset(buffer->mapped(), 0, desc->size);
@@ -170,15 +167,17 @@ tolk_status unmap(tolk_buffer*, void*) { return TOLK_OK; } // the memory is cohe
 
 bool has_kind(const Adapter& adapter, uint32_t kind) { return memory_type(adapter, kind).has_value(); }
 
-std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uint32_t kind) {
+std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uint32_t kind, uint64_t align) {
   auto buffer = std::make_unique<tolk_buffer>();
   buffer->device = &device;
   buffer->size = size;
-  if (size > UINT64_MAX - kAlign)
+  // A block of its own has room to begin at any alignment.
+  const uint64_t room = align > kAlign ? align : 0;
+  if (size > UINT64_MAX - kAlign || size + kAlign > UINT64_MAX - room)
     throw Failure{TOLK_E_DEVICE_OOM, "no memory for a buffer of " + std::to_string(size) + " bytes"};
   buffer->taken = std::max<uint64_t>(kAlign, (size + kAlign - 1) / kAlign * kAlign);
   const uint32_t type = memory_type(device.adapter, kind).value_or(0);
-  const bool shared = buffer->taken <= kSharedMax;
+  const bool shared = buffer->taken <= kSharedMax && room == 0;
   std::lock_guard lock(device.memory_mutex);
   for (const auto& block : device.blocks)
     if (shared && block->shared && block->memory_type == type && cut(*block, buffer->taken, buffer->offset)) {
@@ -186,11 +185,13 @@ std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uin
       break;
     }
   if (!buffer->block) {
-    std::unique_ptr<Block> block = make_block(device, shared ? kBlockBytes : buffer->taken, kind);
+    std::unique_ptr<Block> block = make_block(device, shared ? kBlockBytes : buffer->taken + room, kind);
     block->shared = shared;
     if (shared) {
       block->free.emplace(0, block->size);
       cut(*block, buffer->taken, buffer->offset);
+    } else if (room != 0) {
+      buffer->offset = -block->address & (align - 1);
     }
     buffer->block = block.get();
     device.blocks.push_back(std::move(block));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "state.h"
 
@@ -240,31 +241,35 @@ void find_adapters() {
     else
       unusable += (unusable.empty() ? "" : "; ") + adapter.name + " lacks " + adapter.lacks;
   }
-  auto rank = [](const Adapter& a) { // software last
-    constexpr VkPhysicalDeviceType kOrder[] = {
-        VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
-        VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER, VK_PHYSICAL_DEVICE_TYPE_CPU};
-    return std::find(std::begin(kOrder), std::end(kOrder), a.properties.deviceType) - std::begin(kOrder);
-  };
-  std::stable_sort(library.adapters.begin(), library.adapters.end(),
-                   [&](const Adapter& a, const Adapter& b) { return rank(a) < rank(b); });
+  constexpr VkPhysicalDeviceType kOrder[] = {
+      // software last
+      VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+      VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER, VK_PHYSICAL_DEVICE_TYPE_CPU};
+  std::vector<Adapter> found = std::exchange(library.adapters, {});
+  for (VkPhysicalDeviceType type : kOrder)
+    for (Adapter& adapter : found)
+      if (adapter.properties.deviceType == type) library.adapters.push_back(std::move(adapter));
   for (Adapter& adapter : library.adapters) fill_info(adapter);
   if (!library.adapters.empty()) return;
   throw Failure{TOLK_E_SYSTEM, unusable.empty() ? "the Vulkan drivers found no device" : unusable};
 }
 
+// Opens the loader when devices are first asked for.
+void look() {
+  std::lock_guard lock(library.mutex);
+  if (library.looked) return;
+  library.looked = true;
+  try {
+    find_adapters();
+  } catch (const Failure& failure) {
+    library.status = failure.status;
+    library.reason = failure.text;
+  }
+}
+
 tolk_status device_count(void*, uint32_t* out) {
   return guarded([&]() -> tolk_status {
-    std::lock_guard lock(library.mutex);
-    if (!library.looked) {
-      library.looked = true;
-      try {
-        find_adapters();
-      } catch (const Failure& failure) {
-        library.status = failure.status;
-        library.reason = failure.text;
-      }
-    }
+    look();
     *out = static_cast<uint32_t>(library.adapters.size());
     return library.status ? fail(library.status, library.reason) : TOLK_OK;
   });
@@ -290,7 +295,11 @@ void shutdown(void*) {
 
 } // namespace
 
-const std::vector<Adapter>& adapters() { return library.adapters; }
+const std::vector<Adapter>& adapters() {
+  look();
+  if (library.status) throw Failure{library.status, library.reason};
+  return library.adapters;
+}
 
 tolk_status fail(tolk_status code, const std::string& text) {
   return host->set_error(host->ctx, code, text.c_str());

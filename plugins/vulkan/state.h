@@ -230,7 +230,8 @@ struct tolk_program {
 namespace tolk_vulkan {
 
 // In memory.cpp.
-std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uint32_t kind);
+std::unique_ptr<tolk_buffer> make_buffer(tolk_device& device, uint64_t size, uint32_t kind,
+                                         uint64_t align = 0);
 void free_buffer(tolk_buffer& buffer);
 bool has_kind(const Adapter& adapter, uint32_t kind);
 
