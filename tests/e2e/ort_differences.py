@@ -282,6 +282,32 @@ def _(case, reason):
     return re.search(r"the attribute \w+ must be \S+ (or more|to \S+), it has", reason) is not None
 
 
+@row(REFUSALS, "Refused: a condition that is longer than the axis", "Compress")
+def _(case, reason):
+    return re.search(r"the condition has \d+ elements, the axis \d+", reason) is not None
+
+
+@row(REFUSALS, "Refused: slopes that do not broadcast to the input", "PRelu")
+def _(case, reason):
+    return re.search(r"input 1 .* does not broadcast to the input", reason) is not None
+
+
+@row(REFUSALS, "Refused: categories of another type", "OneHotEncoder")
+def _(case, reason):
+    return "the categories' type does not fit the input's" in reason
+
+
+@row(REFUSALS, "Refused: inputs that contradict inputdimensions", "FeatureVectorizer")
+def _(case, reason):
+    return "does not fit inputdimensions" in reason
+
+
+@row(REFUSALS, "Refused: a reduction that does not exist", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "ScatterElements",
+     "ScatterND")
+def _(case, reason):
+    return re.search(r"the attribute reduction must be one of", reason) is not None
+
+
 @row(REFUSALS, "Refused: axes that the input does not have", "MeanVarianceNormalization", "ReduceSum", "ReduceMax", "ReduceMin",
      "ReduceProd", "ReduceMean",
      "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
