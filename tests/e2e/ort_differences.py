@@ -302,8 +302,8 @@ def _(case, reason):
     return "does not fit inputdimensions" in reason
 
 
-@row(REFUSALS, "Refused: a reduction that does not exist", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "ScatterElements",
-     "ScatterND")
+@row(REFUSALS, "Refused: a reduction that does not exist", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss",
+     "ScatterElements", "ScatterND")
 def _(case, reason):
     return re.search(r"the attribute reduction must be one of", reason) is not None
 
