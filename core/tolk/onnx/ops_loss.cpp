@@ -15,7 +15,8 @@ Tensor negative_log_likelihood(OpCall& op, const Tensor& log_p, const Tensor& ta
     op.fail("targets " + to_string(target.shape()) + " do not fit scores " + to_string(log_p.shape()) +
             ", whose axis 1 are the classes");
   if (weight.defined() && !(weight.numel() == log_p.size(1)))
-    op.fail("weights " + to_string(weight.shape()) + " must be one a class of " + to_string(log_p.shape()));
+    op.fail("weights " + to_string(weight.shape()) + " must have an element for each class of " +
+            to_string(log_p.shape()));
   DType wide = sum_dtype(log_p.dtype());
   Tensor t = target.cast(DType::I64), ignored;
   if (!op.node.find("ignore_index")) op.check_positions(1, log_p.size(1));
